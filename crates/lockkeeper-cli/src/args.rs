@@ -1,0 +1,218 @@
+//! The command line: what can be typed, and what the help says about it.
+
+use std::{ffi::OsString, time::Duration};
+
+use clap::{Parser, Subcommand, ValueEnum, error::ErrorKind};
+
+use crate::{
+    exit::{self, Exit},
+    message,
+};
+
+/// Runs commands while holding a lock: on this machine, or across a cluster.
+///
+/// The lock lives in an engine named by a URL. Without one it is the embedded default: a file per
+/// key in the state folder of the user, shared by all processes of this user on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "lockkeeper", version, after_long_help = exit::help())]
+pub(crate) struct Args {
+    /// The engine, as a URL; none is the embedded default
+    ///
+    /// For example file:///var/lib/app/locks. Process lists show the command line to everybody:
+    /// a URL with a password belongs in the environment variable. There it is taken away from
+    /// the child if it has a user or a password in it.
+    #[arg(long, global = true, env = "LOCKKEEPER_URL", hide_env_values = true, value_name = "URL")]
+    url: Option<String>,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Args {
+    /// The URL, if there is one; an empty variable is none.
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_deref().filter(|url| !url.is_empty())
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Wait for the lock, then run a command while holding it
+    ///
+    /// The command gets LOCKKEEPER_KEY and LOCKKEEPER_FENCE in its environment, keeps the
+    /// terminal, the standard streams and the process group, and its exit status becomes ours.
+    /// Signals sent to lockkeeper are passed on to it.
+    ///
+    /// The lock is released when the command ends; processes it left behind in the background are
+    /// left alone. If lockkeeper is killed, a warden kills the command with all its descendants,
+    /// and only then is the lock free (Linux; elsewhere the command runs on).
+    #[command(after_long_help = exit::help())]
+    Run {
+        /// Give up with exit 76 when the lock is still busy after this time, for example 90s
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        within: Option<Duration>,
+
+        #[command(flatten)]
+        hold: Hold,
+    },
+
+    /// Run a command while holding the lock, or end with 75 at once when it is busy
+    ///
+    /// All else is as with run.
+    #[command(after_long_help = exit::help())]
+    Try {
+        #[command(flatten)]
+        hold: Hold,
+    },
+
+    /// Show who holds a lock and who waits for it
+    Who {
+        /// The name of the lock
+        key: String,
+
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// List the keys the engine knows, held or not
+    Ls {
+        /// Print one JSON array
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Clean up what is left of keys that nobody uses any more
+    Tidy {
+        /// Only what has not been used for this long
+        #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = duration)]
+        idle: Duration,
+    },
+
+    /// Print the completion script of a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+
+    /// Print the manual page
+    Man,
+}
+
+/// What to hold, how, and what to run meanwhile.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Hold {
+    /// How long the lock outlives a holder that went silent, where the engine counts time
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) ttl: Option<Duration>,
+
+    /// What to do with the command when the lock is lost while it runs
+    #[arg(long, value_name = "ACTION", value_enum, default_value_t = OnLoss::Term)]
+    pub(crate) on_loss: OnLoss,
+
+    /// With --on-loss term: the time between SIGTERM and SIGKILL
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
+    pub(crate) grace: Duration,
+
+    /// What others see in who
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+
+    /// Overtake those who wait, where the engine can
+    #[arg(long)]
+    pub(crate) barging: bool,
+
+    /// The name of the lock: any text of 1 to 512 bytes
+    pub(crate) key: String,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What happens to the command when the lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnLoss {
+    /// SIGTERM to it and all its descendants, SIGKILL after the grace; exit 79
+    Term,
+    /// SIGKILL at once; exit 79
+    Kill,
+    /// Say so and let it run
+    Ignore,
+}
+
+impl OnLoss {
+    /// Whether the command must not go on without the lock.
+    pub(crate) fn stops(self) -> bool {
+        self != Self::Ignore
+    }
+}
+
+/// Answers a command line that is a question for help, or that cannot be meant.
+pub(crate) fn report(error: &clap::Error) -> Exit {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A reader who left early has seen enough.
+            let _ = error.print();
+            Exit::Done
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            Exit::Usage
+        }
+        _ => {
+            message::say(&in_one_line(&error.to_string()));
+            Exit::Usage
+        }
+    }
+}
+
+/// Keeps the reason and the tips of clap's message, drops its usage text.
+fn in_one_line(text: &str) -> String {
+    let reason = text.split("\n\nUsage:").next().unwrap_or(text);
+    let reason = reason.split("\n\nFor more information").next().unwrap_or(reason);
+    let paragraphs = reason.trim().trim_start_matches("error: ").split("\n\n");
+    let paragraphs: Vec<String> = paragraphs
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    format!("{}; see lockkeeper --help", paragraphs.join("; "))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write a duration like 500ms, 90s or 7d"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_usage_error_is_one_line_with_its_tip() {
+        let error = Args::try_parse_from(["lockkeeper", "tid"]).unwrap_err();
+        let line = in_one_line(&error.to_string());
+        assert!(!line.contains('\n') && !line.starts_with("error"), "{line}");
+        assert!(
+            line.contains("'tid'") && line.contains("tip: ") && line.contains("'tidy'"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn everything_after_the_dashes_belongs_to_the_command() {
+        let args = ["lockkeeper", "run", "--ttl", "3s", "k", "--", "ls", "--ttl", "-l"];
+        let Command::Run { hold, within } = Args::try_parse_from(args).unwrap().command else {
+            panic!("not a run");
+        };
+        assert_eq!(hold.command, ["ls", "--ttl", "-l"]);
+        assert_eq!((hold.ttl, within), (Some(Duration::from_secs(3)), None));
+        assert_eq!((hold.on_loss, hold.grace), (OnLoss::Term, Duration::from_secs(5)));
+    }
+}

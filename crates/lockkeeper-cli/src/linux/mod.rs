@@ -1,0 +1,225 @@
+//! Where the command stands while it waits and while its child runs (Linux).
+//!
+//! Three processes: the command, which takes and keeps the lock; the [`warden`], forked from it
+//! before anything else; and the child, started by the warden. The command sleeps in one place,
+//! on signals, on reports of the warden, and on the lock; it starts no thread for that.
+
+mod bell;
+mod descendants;
+mod orders;
+mod process;
+mod signals;
+mod warden;
+
+use std::{
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use lockkeeper::{ErrorKind, Guard};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{Signal, raise},
+        socket::{Shutdown, shutdown},
+        wait::waitpid,
+    },
+    unistd::Pid,
+};
+
+use self::{
+    bell::Bell,
+    orders::{Order, Received, Report},
+    process::Side,
+    signals::{Meaning, Signals},
+};
+use crate::{
+    args::{Hold, OnLoss},
+    exit::Failure,
+    message,
+    run::Ending,
+};
+
+/// The post of the command: a warden beside it, signals in its hands.
+#[derive(Debug)]
+pub(crate) struct Post {
+    channel: OwnedFd,
+    warden: Pid,
+    family: process::Family,
+    signals: Signals,
+    bell: Arc<Bell>,
+}
+
+impl Post {
+    /// Takes signals into our hands and forks the warden. No thread may exist yet.
+    pub(crate) fn set_up(hold: &Hold) -> Result<Self, Failure> {
+        let set_up = || -> nix::Result<Self> {
+            let (signals, started_with) = Signals::take()?;
+            let family = process::become_reaper()?;
+            let (ours, theirs) = orders::channel()?;
+            match process::fork()? {
+                Side::Warden { command } => {
+                    drop(ours);
+                    warden::serve(&theirs, command, hold, started_with)
+                }
+                Side::Command { warden } => {
+                    let bell = Arc::new(Bell::new()?);
+                    Ok(Self { channel: ours, warden, family, signals, bell })
+                }
+            }
+        };
+        set_up().map_err(|error| Failure::system("start the warden", error))
+    }
+
+    /// Drives `work` to its end, unless a signal ends us first; then `work` is dropped.
+    pub(crate) fn wait_for<F: Future>(&self, work: F) -> Result<F::Output, Failure> {
+        let mut work = pin!(work);
+        let waker = Waker::from(self.bell.clone());
+        loop {
+            if let Poll::Ready(output) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Ok(output);
+            }
+            self.sleep()?;
+            self.obey_signals()?;
+        }
+    }
+
+    /// Has the warden run the command of `hold`, and watches over it until it has ended.
+    pub(crate) fn run(&self, guard: &Guard, hold: &Hold) -> Result<Ending, Failure> {
+        // What came while we asked for the lock is for us: there is no child yet.
+        self.obey_signals()?;
+        let lock = descriptor_of(guard)?;
+        self.tell(Order::Start { fence: guard.fence() }, lock.as_ref());
+        drop(lock);
+
+        let waker = Waker::from(self.bell.clone());
+        let mut lost = pin!(guard.lost());
+        let mut hold_is = HoldIs::Standing;
+        let mut child_is = ChildIs::Starting;
+        loop {
+            if let (HoldIs::Standing, Poll::Ready(loss)) =
+                (hold_is, lost.as_mut().poll(&mut Context::from_waker(&waker)))
+            {
+                message::say(&format!("lost {:?}: {loss}", hold.key));
+                hold_is = self.react_to_loss(hold);
+            }
+            self.sleep()?;
+            self.pass_signals_on(child_is)?;
+            match orders::receive::<Report>(&self.channel) {
+                Ok(Received::Nothing) => {}
+                Ok(Received::Message(Report::Started, _)) => child_is = ChildIs::Running,
+                Ok(Received::Message(Report::NotStarted { errno }, _)) => {
+                    return Ok(Ending::NotStarted(errno));
+                }
+                Ok(Received::Message(Report::Ended { status }, _)) => {
+                    return Ok(match hold_is {
+                        HoldIs::Lost => Ending::Lost,
+                        HoldIs::Standing | HoldIs::Given => Ending::Ended(status),
+                    });
+                }
+                Ok(Received::HangUp) | Err(_) => {
+                    self.family.end();
+                    return Ok(Ending::WardenGone);
+                }
+            }
+        }
+    }
+
+    /// Hangs up and waits until the warden has ended, and with it whatever it guards.
+    pub(crate) fn dismiss(&self) {
+        // Errors say that it is gone already. A zombie would stay behind wherever nobody reaps.
+        let _ = shutdown(self.channel.as_raw_fd(), Shutdown::Both);
+        while waitpid(self.warden, None) == Err(Errno::EINTR) {}
+    }
+
+    fn react_to_loss(&self, hold: &Hold) -> HoldIs {
+        let grace = match hold.on_loss {
+            OnLoss::Ignore => return HoldIs::Given,
+            OnLoss::Kill => Duration::ZERO,
+            OnLoss::Term => hold.grace,
+        };
+        self.tell(Order::Stop { grace }, None);
+        HoldIs::Lost
+    }
+
+    /// Sleeps until a signal, a report, or the bell.
+    fn sleep(&self) -> Result<(), Failure> {
+        let mut waits = [self.signals.as_fd(), self.channel.as_fd(), self.bell.as_fd()]
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        match poll(&mut waits, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {
+                self.bell.silence();
+                Ok(())
+            }
+            Err(error) => Err(Failure::system("wait for events", error)),
+        }
+    }
+
+    /// While there is no child, signals are for us.
+    fn obey_signals(&self) -> Result<(), Failure> {
+        while let Some(came) = self.signals.next()? {
+            match came.meaning() {
+                Meaning::End => return Err(Failure::interrupted(came.number())),
+                // The shell waits for us to stop. Our own mask keeps SIGTSTP from doing it.
+                Meaning::Stop => drop(raise(Signal::SIGSTOP)),
+                Meaning::Nothing => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What a process sent is for the child. What the terminal sent went to the whole process
+    /// group: the child has it already, unless it was not there yet.
+    fn pass_signals_on(&self, child_is: ChildIs) -> Result<(), Failure> {
+        while let Some(came) = self.signals.next()? {
+            if came.by_process() || child_is == ChildIs::Starting {
+                self.tell(Order::Pass(came.signal()), None);
+            }
+        }
+        Ok(())
+    }
+
+    /// A warden that cannot be told is gone: the next look at the channel says so.
+    fn tell(&self, order: Order, lock: Option<&OwnedFd>) {
+        let _ = orders::send(&self.channel, &order, lock);
+    }
+}
+
+impl Drop for Post {
+    fn drop(&mut self) {
+        self.dismiss();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HoldIs {
+    Standing,
+    /// Lost, and the child is being stopped.
+    Lost,
+    /// Lost, and the user said never mind.
+    Given,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChildIs {
+    Starting,
+    Running,
+}
+
+/// The descriptor that holds the lock, if the engine has one.
+fn descriptor_of(guard: &Guard) -> lockkeeper::Result<Option<OwnedFd>> {
+    const PAUSE: Duration = Duration::from_millis(1);
+    const N_TRIES: u32 = 1_000;
+    for _ in 1..N_TRIES {
+        match guard.descriptor() {
+            // Out of hand for the moment of a renewal.
+            Err(error) if error.kind() == ErrorKind::Other => std::thread::sleep(PAUSE),
+            answer => return answer,
+        }
+    }
+    guard.descriptor()
+}

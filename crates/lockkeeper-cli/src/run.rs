@@ -1,0 +1,150 @@
+//! `run` and `try`: take the lock, run the command, give the lock back.
+
+use std::{ffi::OsStr, io::IsTerminal, process::Command, time::Duration};
+
+use lockkeeper::{ErrorKind, Guard, Lock, Locks};
+
+use crate::{
+    args::Hold,
+    exit::{Exit, Failure},
+    message,
+    post::Post,
+};
+
+/// How long to stand in line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    Waits,
+    Within(Duration),
+    Tries,
+}
+
+/// How the command that ran under the lock came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// By itself, with this status.
+    Ended(u8),
+    /// It never ran; this is the error number.
+    NotStarted(i32),
+    /// It was stopped, because the lock was lost.
+    Lost,
+    /// It was stopped, because what looked after it is gone.
+    WardenGone,
+}
+
+/// Runs the command of `hold` under its lock and says how to exit.
+pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<Exit, Failure> {
+    // First of all: the warden must be forked before the library starts a thread.
+    let post = Post::set_up(hold)?;
+    let locks = match url {
+        Some(url) => post.wait_for(Locks::connect(url))??,
+        None => Locks::embedded()?,
+    };
+    let mut lock = locks.lock(&hold.key);
+    if let Some(ttl) = hold.ttl {
+        lock = lock.ttl(ttl);
+    }
+    if let Some(label) = &hold.label {
+        lock = lock.label(label);
+    }
+    if hold.barging {
+        lock = lock.barging();
+    }
+    let guard = take(&post, &locks, &lock, hold, patience)?;
+    // Nothing of the command may run on when the guard is dropped.
+    let ending = post.run(&guard, hold).inspect_err(|_| post.dismiss())?;
+    // A signal now changes nothing any more: the command has ended, and so do we.
+    let released = post.wait_for(guard.release()).unwrap_or(Ok(()));
+    conclude(ending, hold, released)
+}
+
+fn take(
+    post: &Post,
+    locks: &Locks,
+    lock: &Lock,
+    hold: &Hold,
+    patience: Patience,
+) -> Result<Guard, Failure> {
+    if let Patience::Tries = patience {
+        return match post.wait_for(lock.try_acquire())?? {
+            Some(guard) => Ok(guard),
+            None => {
+                let busy = format!("{:?} is busy{}", hold.key, holder(post, locks, hold)?);
+                Err(Failure::new(Exit::Busy, busy))
+            }
+        };
+    }
+    // Somebody is watching: tell what we wait for.
+    if std::io::stderr().is_terminal() {
+        if let Some(guard) = post.wait_for(lock.try_acquire())?? {
+            return Ok(guard);
+        }
+        message::say(&format!("waiting for {:?}{}", hold.key, holder(post, locks, hold)?));
+    }
+    Ok(match patience {
+        Patience::Within(limit) => post.wait_for(lock.acquire_within(limit))??,
+        _ => post.wait_for(lock.acquire())??,
+    })
+}
+
+/// `, held by …`, if that can be found out.
+fn holder(post: &Post, locks: &Locks, hold: &Hold) -> Result<String, Failure> {
+    // An engine that cannot tell is no reason to fail: this is a courtesy.
+    let who = post.wait_for(locks.who(&hold.key))?.ok();
+    let holder = who.and_then(|who| who.holder);
+    Ok(holder.map_or(String::new(), |holder| format!(", {}", message::held_by(&holder))))
+}
+
+/// The command line of `hold`, and what its environment says about the lock.
+pub(crate) fn child_of(hold: &Hold, fence: u64) -> Command {
+    let (name, arguments) = match hold.command.split_first() {
+        Some((name, arguments)) => (name.as_os_str(), arguments),
+        None => (OsStr::new(""), &[][..]),
+    };
+    let mut child = Command::new(name);
+    child.args(arguments);
+    child.env("LOCKKEEPER_KEY", &hold.key).env("LOCKKEEPER_FENCE", fence.to_string());
+    let url = std::env::var_os("LOCKKEEPER_URL").unwrap_or_default();
+    if message::has_userinfo(&url.to_string_lossy()) {
+        child.env_remove("LOCKKEEPER_URL");
+    }
+    child
+}
+
+fn conclude(
+    ending: Ending,
+    hold: &Hold,
+    released: lockkeeper::Result<()>,
+) -> Result<Exit, Failure> {
+    let (key, name) = (&hold.key, hold.command.first().map(|name| name.to_string_lossy()));
+    let name = name.unwrap_or_default();
+    match ending {
+        Ending::Ended(status) => match released {
+            Ok(()) => Ok(Exit::Child(status)),
+            Err(error) if error.kind() == ErrorKind::Lost && hold.on_loss.stops() => {
+                let message = format!("{key:?} was lost before the command ended with {status}");
+                Err(Failure::new(Exit::Lost, message))
+            }
+            Err(error) => {
+                // The work is done; that the lock stays until its lease ends is worth a word.
+                if error.kind() != ErrorKind::Lost {
+                    message::say(&message::chain(&error));
+                }
+                Ok(Exit::Child(status))
+            }
+        },
+        Ending::NotStarted(number) => {
+            let error = std::io::Error::from_raw_os_error(number);
+            let exit = match error.kind() {
+                std::io::ErrorKind::NotFound => Exit::NotFound,
+                _ => Exit::CannotExecute,
+            };
+            Err(Failure::new(exit, format!("cannot run {name:?}: {error}")))
+        }
+        Ending::Lost => Err(Failure::new(Exit::Lost, format!("stopped {name:?}: {key:?} is lost"))),
+        Ending::WardenGone => {
+            let message = format!("stopped {name:?}: its warden was killed");
+            Err(Failure::new(Exit::Failed, message))
+        }
+    }
+}

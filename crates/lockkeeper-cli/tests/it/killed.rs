@@ -1,0 +1,122 @@
+//! Nothing of the command outlives its lock, whoever is killed.
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Place, children_of, code, fails_with, is_alive, until};
+
+/// The command, a child of it, and one that left by a new session and a double fork.
+const TREE: &str = "\
+    echo $$ >> pids
+    sh member.sh &
+    setsid sh -c '(sh member.sh &)'
+    sh member.sh";
+
+const N_MEMBERS: usize = 4;
+
+/// Says which members still run, and that it looked.
+const LOOK: &str = "\
+    for pid in $(cat pids); do
+        grep -qE '^State:.[^ZX]' /proc/$pid/status 2> /dev/null && echo $pid >> alive
+    done
+    touch looked";
+
+fn place_with_tree() -> Place {
+    let place = Place::new();
+    place.write("member.sh", "echo $$ >> pids; exec sleep 600");
+    place.write("tree.sh", TREE);
+    place.write("look.sh", LOOK);
+    place
+}
+
+fn until_tree_stands(place: &Place) {
+    until("all members run", || place.pids("pids").len() == N_MEMBERS);
+}
+
+#[test]
+fn kill_9_of_the_command_ends_all_before_the_next_holder_starts() {
+    for _ in 0..5 {
+        let place = place_with_tree();
+        let holder = place.spawn(&["run", "k", "--", "sh", "tree.sh"]);
+        until_tree_stands(&place);
+        let next = place.spawn(&["run", "k", "--", "sh", "look.sh"]);
+        place.until_waiting(1);
+        holder.signal(Signal::SIGKILL);
+        assert_eq!(code(&next.end()), 0);
+        assert!(place.path("looked").exists());
+        assert_eq!(place.read("alive"), "", "of {:?}", place.pids("pids"));
+    }
+}
+
+#[test]
+fn kill_9_of_the_warden_ends_all_before_the_next_holder_starts() {
+    let place = place_with_tree();
+    let holder = place.spawn(&["run", "k", "--", "sh", "tree.sh"]);
+    until_tree_stands(&place);
+    let next = place.spawn(&["run", "k", "--", "sh", "look.sh"]);
+    place.until_waiting(1);
+    let [warden] = children_of(holder.pid())[..] else { panic!("not one warden") };
+    crate::support::send(warden, Signal::SIGKILL);
+    let said = fails_with(70, &holder.end());
+    assert!(said.contains("warden"), "{said}");
+    assert_eq!(code(&next.end()), 0);
+    assert_eq!(place.read("alive"), "", "of {:?}", place.pids("pids"));
+}
+
+#[test]
+fn kill_9_of_both_ends_the_command_itself() {
+    let place = Place::new();
+    let holder = place.start(&[], "echo $$ > pid; touch started; exec sleep 600");
+    let [warden] = children_of(holder.pid())[..] else { panic!("not one warden") };
+    // Stopped first, so that neither sees the end of the other.
+    for pid in [warden, holder.pid()] {
+        crate::support::send(pid, Signal::SIGSTOP);
+    }
+    for pid in [warden, holder.pid()] {
+        crate::support::send(pid, Signal::SIGKILL);
+    }
+    let child = place.pids("pid")[0];
+    until("the child is gone", || !is_alive(child));
+    assert_eq!(code(&place.output(&["run", "k", "--", "true"])), 0);
+}
+
+#[test]
+fn children_from_before_are_not_ours_to_kill() {
+    let place = Place::new();
+    let run = place.lockkeeper(&["run", "k", "--", "sh", "-c", "touch started; exec sleep 600"]);
+    let script = "sleep 600 & echo $! > before; exec \"$0\" \"$@\"";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", script]).arg(run.get_program()).args(run.get_args());
+    let mut shell = shell.current_dir(place.path("")).spawn().unwrap();
+    until("the command runs", || place.path("started").exists());
+    let before = place.pids("before")[0];
+    let others = children_of(shell.id().try_into().unwrap());
+    let warden = others.into_iter().find(|&pid| pid != before).unwrap();
+    crate::support::send(warden, Signal::SIGKILL);
+    assert_eq!(shell.wait().unwrap().code(), Some(70));
+    assert!(is_alive(before));
+    crate::support::send(before, Signal::SIGKILL);
+}
+
+#[test]
+fn what_the_command_leaves_behind_is_left_alone() {
+    let place = Place::new();
+    let script = "sleep 600 > /dev/null 2>&1 & echo $! > pid; exit 3";
+    let output = place.output(&["run", "k", "--", "sh", "-c", script]);
+    assert_eq!(code(&output), 3);
+    let left = place.pids("pid")[0];
+    assert!(is_alive(left));
+    assert_eq!(code(&place.output(&["try", "k", "--", "true"])), 0);
+    crate::support::send(left, Signal::SIGKILL);
+}
+
+#[test]
+fn no_process_of_ours_stays_behind() {
+    let place = Place::new();
+    let script = "\"$0\" \"$@\"; grep -l '^PPid:.'$$ /proc/[0-9]*/status | wc -l";
+    let run = place.lockkeeper(&["run", "k", "--", "sh", "-c", "echo $PPID"]);
+    let mut shell = std::process::Command::new("sh");
+    let output = shell.args(["-c", script]).arg(run.get_program()).args(run.get_args()).output();
+    let output = String::from_utf8(output.unwrap().stdout).unwrap();
+    let warden: i32 = output.lines().next().unwrap().parse().unwrap();
+    assert!(!std::path::Path::new(&format!("/proc/{warden}")).exists(), "not even a zombie");
+}

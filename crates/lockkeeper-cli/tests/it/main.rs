@@ -1,0 +1,15 @@
+//! The command as its users see it: real processes, real signals, exact exit codes.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, reason = "test names are sentences")]
+#![allow(clippy::unwrap_used, reason = "in a test, that is an assertion")]
+
+mod codes;
+mod crowd;
+mod killed;
+mod loss;
+mod pages;
+mod signals;
+mod status;
+mod streams;
+mod support;
+mod terminal;

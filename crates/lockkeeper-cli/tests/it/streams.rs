@@ -1,0 +1,136 @@
+//! What the command sees: its streams, its environment, its signals, its descriptors.
+
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
+
+use crate::support::{Place, code, fails_with};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn stdin_goes_in_and_stdout_comes_out_untouched() {
+    let place = Place::new();
+    let bytes: Vec<u8> = (0..100_000).map(|i: u32| i.to_le_bytes()[0]).collect();
+    let mut command = place.lockkeeper(&["run", "k", "--", "cat"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let sent = bytes.clone();
+    let writer = std::thread::spawn(move || stdin.write_all(&sent).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert_eq!(code(&output), 0);
+    assert!(output.stdout == bytes, "the bytes changed on the way");
+}
+
+#[test]
+fn stderr_belongs_to_the_command() {
+    let place = Place::new();
+    let output = place.output(&["run", "k", "--", "sh", "-c", "echo out; echo err >&2"]);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("out\n".into(), "err\n".into()));
+}
+
+#[test]
+fn the_environment_names_the_key_and_a_fence_that_rises() {
+    let place = Place::new();
+    let mut last = 0;
+    for _ in 0..3 {
+        let script = "echo \"$LOCKKEEPER_KEY\"; echo \"$LOCKKEEPER_FENCE\"";
+        let output = text(&place.output(&["run", "a b", "--", "sh", "-c", script]).stdout);
+        let (key, fence) = output.trim_end().split_once('\n').unwrap();
+        let fence: u64 = fence.parse().unwrap();
+        assert_eq!(key, "a b");
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+    }
+}
+
+#[test]
+fn signals_and_descriptors_are_those_of_a_plain_start() {
+    let place = Place::new();
+    let script = "grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status; ls /proc/self/fd";
+    let under_lock = place.output(&["run", "k", "--", "sh", "-c", script]);
+    let plain = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(text(&under_lock.stdout), text(&plain.stdout));
+}
+
+#[test]
+fn what_was_ignored_stays_ignored() {
+    let place = Place::new();
+    let script = "trap '' HUP INT CHLD; exec \"$0\" \"$@\"";
+    let look = ["grep", "^SigIgn", "/proc/self/status"];
+    let run = place.lockkeeper(&["run", "k", "--", look[0], look[1], look[2]]);
+    let under_lock = Command::new("sh")
+        .args(["-c", script])
+        .arg(run.get_program())
+        .args(run.get_args())
+        .output();
+    let plain = Command::new("sh").args(["-c", script]).args(look).output().unwrap();
+    assert_eq!(text(&under_lock.unwrap().stdout), text(&plain.stdout));
+}
+
+#[test]
+fn a_password_reaches_neither_the_command_nor_any_message() {
+    let place = Place::new();
+    let secret = "redis://me:canary@localhost";
+    let output =
+        place.lockkeeper(&["run", "k", "--", "env"]).env("LOCKKEEPER_URL", secret).output();
+    let seen = text(&output.unwrap().stdout);
+    assert!(seen.contains("LOCKKEEPER_KEY=k") && !seen.contains("LOCKKEEPER_URL"), "{seen}");
+
+    for args in [&["run", "k", "--", "true"][..], &["ls"], &[secret], &["run", "--ttl", secret]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        let output = command.env("LOCKKEEPER_URL", "frob://me:canary@host").args(args).output();
+        let said = fails_with(64, &output.unwrap());
+        assert!(!said.contains("canary"), "{said}");
+    }
+    let output = place.lockkeeper(&["--help"]).env("LOCKKEEPER_URL", secret).output().unwrap();
+    assert!(!text(&output.stdout).contains("canary"));
+}
+
+#[test]
+fn an_url_without_a_password_is_left_to_the_command() {
+    let place = Place::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    command.env("LOCKKEEPER_URL", place.url()).args([
+        "run",
+        "k",
+        "--",
+        "printenv",
+        "LOCKKEEPER_URL",
+    ]);
+    assert_eq!(text(&command.output().unwrap().stdout).trim_end(), place.url());
+}
+
+#[test]
+fn a_reader_who_leaves_early_is_no_failure() {
+    for args in [&["man"][..], &["completions", "zsh"], &["--help"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((code(&output), text(&output.stderr)), (0, String::new()), "{args:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_under_stdout_is_told() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    let output = command.arg("man").stdout(full).stderr(Stdio::piped()).output().unwrap();
+    fails_with(70, &output);
+}
+
+#[test]
+fn closed_standard_streams_do_not_matter() {
+    let place = Place::new();
+    let run = place.lockkeeper(&["run", "k", "--", "sh", "-c", "exit 5"]);
+    let script = "exec \"$0\" \"$@\" <&- >&- 2>&-";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).arg(run.get_program()).args(run.get_args());
+    assert_eq!(shell.status().unwrap().code(), Some(5));
+}

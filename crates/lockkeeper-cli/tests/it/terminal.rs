@@ -1,0 +1,73 @@
+//! On a terminal, which `script` provides: it copies our input into a new one.
+
+use std::{
+    io::Write,
+    process::{Child, Command, Stdio},
+};
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Place, code, until};
+
+/// Runs `lockkeeper` on a terminal of its own; what is written to its stdin is typed there.
+fn on_terminal(place: &Place, args: &str) -> Child {
+    let line =
+        format!("exec '{}' --url '{}' {args}", env!("CARGO_BIN_EXE_lockkeeper"), place.url());
+    let mut script = Command::new("script");
+    script.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(place.path(""));
+    script.env_remove("LOCKKEEPER_URL").env("SHELL", "/bin/sh");
+    script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn what_the_terminal_sends_reaches_the_command_once() {
+    let place = Place::new();
+    place.write(
+        "count.sh",
+        "trap 'echo INT >> got' INT; touch started; until test -e go; do sleep 0.01; done; exit 4",
+    );
+    let mut script = on_terminal(&place, "run k -- sh count.sh");
+    until("the command runs", || place.path("started").exists());
+    let mut keyboard = script.stdin.take().unwrap();
+    for n_typed in 1..=3 {
+        keyboard.write_all(b"\x03").unwrap();
+        until("the interrupt has come", || place.read("got").lines().count() >= n_typed);
+    }
+    place.write("go", "");
+    let output = script.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert_eq!(place.read("got"), "INT\n".repeat(3));
+}
+
+#[test]
+fn who_waits_at_a_terminal_is_told_for_whom() {
+    let place = Place::new();
+    let holder =
+        place.start(&["--label", "me"], "touch started; until test -e go; do sleep 0.01; done");
+    until("the label is shown", || {
+        String::from_utf8(place.output(&["who", "k"]).stdout).unwrap().contains("me")
+    });
+    let mut script = on_terminal(&place, "run k -- true");
+    let keyboard = script.stdin.take();
+    place.until_waiting(1);
+    place.write("go", "");
+    let output = script.wait_with_output().unwrap();
+    drop(keyboard);
+    let said = String::from_utf8(output.stdout).unwrap();
+    let expected = format!("lockkeeper: waiting for \"k\", held by pid {} ", holder.pid());
+    assert!(said.starts_with(&expected) && said.contains(" (me) since "), "{said:?}");
+    assert_eq!(said.lines().count(), 1, "{said:?}");
+    assert_eq!(code(&holder.end()), 0);
+}
+
+#[test]
+fn an_interrupt_at_the_terminal_ends_the_wait() {
+    let place = Place::new();
+    let holder = place.start(&[], "touch started; sleep 600");
+    let mut script = on_terminal(&place, "run k -- touch ran");
+    place.until_waiting(1);
+    script.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+    assert_eq!(script.wait().unwrap().code(), Some(128 + Signal::SIGINT as i32));
+    assert!(!place.path("ran").exists());
+    drop(holder);
+}

@@ -1,0 +1,194 @@
+//! The thread that watches the clock: it wakes those whose time has come and does nothing that
+//! could keep it, so that an end is told in time even when an engine, the steward or the user's
+//! runtime stands still.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    sync::{Arc, Mutex},
+    task::{Poll, Waker},
+    thread,
+};
+
+use crate::{
+    book::{Book, Entry},
+    clock::{Clock, Moment, Sleeper},
+    error::{Error, ErrorKind, Result},
+    held::Held,
+    sync::locked,
+};
+
+/// The alarms of one [`Locks`](crate::Locks); its thread starts with the first and ends with it.
+#[derive(Debug)]
+pub(crate) struct Alarms(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    clock: Clock,
+    sleeper: Arc<Sleeper>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    holds: Book<Arc<Held>>,
+    wakers: BTreeMap<(Moment, u64), Waker>,
+    n_alarms_made: u64,
+    /// Until when the thread sleeps; [`AWAKE`] while it is up and will look again by itself.
+    sleeps_until: Moment,
+    thread: Thread,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Thread {
+    NotYet,
+    Running,
+    Ending,
+}
+
+const AWAKE: Moment = Moment::from_nanos(0);
+
+impl Alarms {
+    pub(crate) fn new(clock: Clock) -> Self {
+        let state = State {
+            holds: Book::default(),
+            wakers: BTreeMap::new(),
+            n_alarms_made: 0,
+            sleeps_until: AWAKE,
+            thread: Thread::NotYet,
+        };
+        Self(Arc::new(Shared { sleeper: clock.sleeper(), clock, state: Mutex::new(state) }))
+    }
+
+    /// Calls [`Held::due`] at `due`, or somewhat earlier.
+    pub(crate) fn watch(&self, held: Arc<Held>, now: Moment, due: Moment) -> Result<Entry> {
+        let mut state = locked(&self.0.state);
+        self.0.ensure_thread(&mut state)?;
+        let (entry, due) = state.holds.enter(now, due, held);
+        self.0.nudge_if_asleep_past(due, &state);
+        Ok(entry)
+    }
+
+    pub(crate) fn forget(&self, entry: Entry) {
+        // Bound, so that it is dropped after the mutex is free.
+        let _held = locked(&self.0.state).holds.leave(entry);
+    }
+
+    pub(crate) fn alarm(&self, at: Moment) -> Alarm {
+        Alarm { shared: Arc::clone(&self.0), at, set: None }
+    }
+
+    /// Ends at `at`.
+    pub(crate) async fn wait_until(&self, at: Moment) {
+        let mut alarm = self.alarm(at);
+        poll_fn(|context| alarm.poll(context.waker())).await;
+    }
+}
+
+impl Drop for Alarms {
+    fn drop(&mut self) {
+        locked(&self.0.state).thread = Thread::Ending;
+        self.0.sleeper.nudge();
+    }
+}
+
+/// Wakes one task at one moment; forgotten when dropped.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    shared: Arc<Shared>,
+    at: Moment,
+    set: Option<(u64, Waker)>,
+}
+
+impl Alarm {
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<()> {
+        if self.shared.clock.now() >= self.at {
+            return Poll::Ready(());
+        }
+        let is_set = self.set.as_ref().is_some_and(|(_, set)| set.will_wake(waker));
+        if self.at == Moment::NEVER || is_set {
+            return Poll::Pending;
+        }
+        let mut state = locked(&self.shared.state);
+        if self.shared.ensure_thread(&mut state).is_err() {
+            // Without the thread nobody would wake us later: look again now rather than never.
+            waker.wake_by_ref();
+        }
+        let number = match &self.set {
+            Some((number, _)) => *number,
+            None => {
+                state.n_alarms_made += 1;
+                state.n_alarms_made
+            }
+        };
+        state.wakers.insert((self.at, number), waker.clone());
+        self.shared.nudge_if_asleep_past(self.at, &state);
+        drop(state);
+        self.set = Some((number, waker.clone()));
+        Poll::Pending
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if let Some((number, _)) = self.set {
+            let _waker = locked(&self.shared.state).wakers.remove(&(self.at, number));
+        }
+    }
+}
+
+impl Shared {
+    fn ensure_thread(self: &Arc<Self>, state: &mut State) -> Result<()> {
+        if state.thread != Thread::NotYet {
+            return Ok(());
+        }
+        let shared = Arc::clone(self);
+        let spawned = thread::Builder::new()
+            .name("lockkeeper-clock".into())
+            .spawn(move || shared.watch_the_clock());
+        if let Err(source) = spawned {
+            let message = "cannot start the thread that watches the clock";
+            return Err(Error::new(ErrorKind::Other, message).because(source));
+        }
+        state.thread = Thread::Running;
+        Ok(())
+    }
+
+    fn nudge_if_asleep_past(&self, due: Moment, state: &State) {
+        if due < state.sleeps_until {
+            self.sleeper.nudge();
+        }
+    }
+
+    fn watch_the_clock(&self) {
+        let mut wakers = Vec::new();
+        let mut holds = Vec::new();
+        loop {
+            let now = self.clock.now();
+            let mut state = locked(&self.state);
+            if state.thread == Thread::Ending {
+                return;
+            }
+            while let Some(first) = state.wakers.first_entry()
+                && first.key().0 <= now
+            {
+                wakers.push(first.remove());
+            }
+            while let Some(held) = state.holds.take_due(now) {
+                holds.push(held);
+            }
+            if wakers.is_empty() && holds.is_empty() {
+                let first_waker = state.wakers.first_key_value().map(|((at, _), _)| *at);
+                let until = state.holds.next_due().min(first_waker.unwrap_or(Moment::NEVER));
+                state.sleeps_until = until;
+                drop(state);
+                self.sleeper.sleep(until);
+                locked(&self.state).sleeps_until = AWAKE;
+                continue;
+            }
+            drop(state);
+            wakers.drain(..).for_each(Waker::wake);
+            holds.drain(..).for_each(|held| held.due(now));
+        }
+    }
+}

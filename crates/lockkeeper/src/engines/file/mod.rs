@@ -1,0 +1,169 @@
+#![doc = include_str!("page.md")]
+
+mod claim;
+mod disk;
+mod folder;
+mod inspect;
+mod interrupt;
+mod open_file;
+mod pool;
+mod processes;
+mod queue;
+
+use std::{
+    fmt, io,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use self::{
+    claim::FileClaim, folder::Folder, open_file::OpenFile, pool::Pool, queue::crew::Crew,
+    queue::ranges::Tried,
+};
+use crate::{
+    engine::{
+        Claim, Engine, Expiry, Fairness, Fencing, Inspector, Moment, Profile, Reach, Request, Wake,
+    },
+    error::{Error, ErrorKind, Result},
+    fork,
+    key::Key,
+    sync::locked,
+};
+
+/// The engine's name in errors, events and `who`.
+pub(crate) const NAME: &str = "file";
+
+/// How often opening a file is tried that is removed each time in the same moment.
+const MAX_OPENINGS: usize = 64;
+
+/// Opens the file engine on this folder, or on the one in the user's state folder.
+pub(crate) fn open(folder: Option<&Path>) -> Result<Box<dyn Engine>> {
+    let folder = match folder {
+        Some(folder) => Folder::open(folder)?,
+        None => Folder::open(&folder::default_path()?)?,
+    };
+    Ok(Box::new(FileEngine::new(folder, boot_id()?)))
+}
+
+#[derive(Debug)]
+struct FileEngine {
+    shared: Arc<Shared>,
+}
+
+/// What the claims of one engine share.
+#[derive(Debug)]
+struct Shared {
+    generation: u64,
+    boot: u128,
+    folder: Mutex<Arc<Folder>>,
+    pool: Pool,
+    crew: Crew,
+}
+
+impl FileEngine {
+    fn new(folder: Folder, boot: u128) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                generation: fork::generation(),
+                boot,
+                folder: Mutex::new(Arc::new(folder)),
+                pool: Pool::default(),
+                crew: Crew::new(),
+            }),
+        }
+    }
+}
+
+impl Engine for FileEngine {
+    fn profile(&self) -> Profile {
+        let mut profile = Profile::weakest(NAME);
+        profile.reach = Reach::Machine;
+        profile.expiry = Expiry::Session;
+        profile.fairness = Fairness::FirstCome;
+        profile.fencing = Fencing::Durable;
+        profile.wake = Wake::Told;
+        profile.promise = "On this machine, among processes that open the same file, at most one \
+                           holds the lock, even if it is paused.";
+        profile
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        Box::new(FileClaim::new(Arc::clone(&self.shared), request))
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        Some(self)
+    }
+}
+
+impl Shared {
+    /// A forked child shares the locks of its parent: it must not touch them.
+    fn check_process(&self) -> Result<()> {
+        if fork::generation() == self.generation {
+            return Ok(());
+        }
+        Err(Error::refused("opened before a fork; connect again in this process"))
+    }
+
+    /// The folder; opened anew if its path leads to another one by now.
+    fn folder(&self) -> Result<Arc<Folder>> {
+        let mut folder = locked(&self.folder);
+        if !folder.is_in_place()? {
+            *folder = Arc::new(Folder::open(folder.path())?);
+        }
+        Ok(Arc::clone(&folder))
+    }
+
+    fn open(&self, key: &Key, now: Moment) -> Result<Box<OpenFile>> {
+        for _ in 0..MAX_OPENINGS {
+            if let Some(file) = OpenFile::open(self.folder()?, self.boot, key, now)? {
+                return Ok(file);
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Other,
+            "the file of the key is removed whenever it is opened; find out who does that",
+        ))
+    }
+
+    /// Keeps an unlocked file open for the next claim. The one that has to go for it is removed
+    /// if nobody uses it, so that keys made up for one use do not leave a file each.
+    fn keep(&self, file: Box<OpenFile>) {
+        if file.is_handed_out() {
+            return;
+        }
+        if let Some(mut oldest) = self.pool.give(file)
+            && oldest.try_lock().is_ok_and(|tried| tried == Tried::Taken)
+        {
+            // Cleaning up in passing: a file that cannot be removed stays, as it would anyway.
+            let _ = oldest.retire();
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        match self.check_process() {
+            Ok(()) => self.crew.close(),
+            Err(_) => self.pool.leave(),
+        }
+    }
+}
+
+/// Rights are refused for good; everything else may pass.
+fn failed(doing: impl fmt::Display, error: io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Refused,
+        _ => ErrorKind::Other,
+    };
+    Error::new(kind, format!("could not {doing}: {error}")).because(error)
+}
+
+/// Which boot of the machine this is: what was written during another one may be outdated.
+fn boot_id() -> Result<u128> {
+    let doing = "read the boot id from /proc, which must be mounted";
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map_err(|error| failed(doing, error))?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&digits, 16).map_err(|error| failed(doing, io::Error::other(error)))
+}

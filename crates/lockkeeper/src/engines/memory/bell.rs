@@ -1,0 +1,41 @@
+//! What a waiter listens to.
+
+use std::{
+    future::poll_fn,
+    sync::Mutex,
+    task::{Poll, Waker},
+};
+
+use crate::sync::locked;
+
+/// Remembers one ring until it is heard.
+#[derive(Debug, Default)]
+pub(super) struct Bell(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    rung: bool,
+    listener: Option<Waker>,
+}
+
+impl Bell {
+    pub(super) fn ring(&self) {
+        let mut state = locked(&self.0);
+        state.rung = true;
+        let listener = state.listener.take();
+        drop(state);
+        listener.into_iter().for_each(Waker::wake);
+    }
+
+    pub(super) async fn rung(&self) {
+        poll_fn(|context| {
+            let mut state = locked(&self.0);
+            if std::mem::take(&mut state.rung) {
+                return Poll::Ready(());
+            }
+            state.listener = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}

@@ -1,0 +1,170 @@
+//! What the user holds.
+
+use std::{fmt, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+
+use crate::{
+    clock::Moment,
+    errand,
+    error::{Error, ErrorKind, Result},
+    held::Held,
+    steward::Driven,
+    turn::Turn,
+};
+
+/// Proof that the lock is held, renewed in the background for as long as it lives.
+///
+/// Dropping it releases the lock: at once where the engine needs no network, otherwise soon, by the
+/// steward. [`release`](Self::release) waits until the engine has confirmed it. A leaked guard (for
+/// example by `std::mem::forget`) is renewed for ever, unless it has a
+/// [maximum hold](crate::Lock::maximum_hold).
+///
+/// After `fork`, the child's copy is inert: it holds nothing and releases nothing.
+#[must_use = "the lock is released as soon as the guard is dropped"]
+pub struct Guard {
+    turn: Arc<Turn>,
+    held: Arc<Held>,
+    fence: u64,
+}
+
+/// Why a lock was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Its lease ran out before the engine confirmed a renewal.
+    Expired,
+    /// The engine says that it is not ours any more; the text says why.
+    TakenAway(String),
+    /// The maximum hold is over.
+    MaximumHold,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expired => f.write_str("the lease ran out before it could be renewed"),
+            Self::TakenAway(why) => f.write_str(why),
+            Self::MaximumHold => f.write_str("the maximum hold is over"),
+        }
+    }
+}
+
+impl Guard {
+    /// A guard over a turn; `None` if it is still a wish.
+    pub(crate) fn new(turn: Arc<Turn>) -> Option<Self> {
+        let had = turn.had()?;
+        let (held, fence) = (Arc::clone(&had.held), had.fence);
+        Some(Self { turn, held, fence })
+    }
+
+    /// The key that is locked.
+    pub fn key(&self) -> &str {
+        self.held.line.key().as_str()
+    }
+
+    /// The number of this hold, larger than that of every earlier hold of this key.
+    ///
+    /// Pass it to what the lock protects, and have it refuse anything smaller than it has seen: only
+    /// that stops a holder who was paused for so long that another has taken over. 0 means that the
+    /// engine has no such numbers (its [profile](crate::Locks::profile) says so), which every such
+    /// check refuses.
+    pub fn fence(&self) -> u64 {
+        self.fence
+    }
+
+    /// Whether the lock is held now: arithmetic on a clock that counts suspend, no network.
+    pub fn is_held(&self) -> bool {
+        let house = &self.held.line.house;
+        house.is_this_process() && self.held.holds_at(house.clock.now())
+    }
+
+    /// How long the lock is held for certain if no renewal succeeds any more: zero when it is lost,
+    /// `None` when it does not end by time.
+    pub fn remaining(&self) -> Option<Duration> {
+        if !self.is_held() {
+            return Some(Duration::ZERO);
+        }
+        match self.held.ends_at() {
+            Moment::NEVER => None,
+            ends_at => Some(ends_at.since(self.held.line.house.clock.now())),
+        }
+    }
+
+    /// Ends when the lock is lost, and says why. Never ends if it is not.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again at any time.
+    pub async fn lost(&self) -> Loss {
+        self.held.lost().await
+    }
+
+    /// Runs the work, and stops it when the lock is lost.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`] when the lock was lost before the work was done; the work is dropped then.
+    ///
+    /// # Cancel safety
+    /// Dropping this future drops the work.
+    pub async fn protect<F: Future>(&self, work: F) -> Result<F::Output> {
+        let mut work = pin!(work);
+        let mut lost = pin!(self.lost());
+        poll_fn(|context| {
+            // Loss first: work that is ready and lock that is gone at once counts as lost.
+            if lost.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(lost_error(&self.held)));
+            }
+            work.as_mut().poll(context).map(Ok)
+        })
+        .await
+    }
+
+    /// Releases the lock and waits until the engine has confirmed it.
+    ///
+    /// Other guards of the same [`Owner`](crate::Owner) go on holding it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`] if it was lost before; [`ErrorKind::Unreachable`] if the engine did not
+    /// answer, in which case the release goes on in the background. Either way the hold is over.
+    ///
+    /// # Cancel safety
+    /// The lock is released even if this future is dropped.
+    pub async fn release(self) -> Result<()> {
+        let was_held = self.is_held();
+        let Self { turn, held, .. } = self;
+        let Some(turn) = Arc::into_inner(turn) else { return Ok(()) };
+        if !held.line.house.is_this_process() {
+            return Ok(());
+        }
+        let answer = match turn.end() {
+            Some(ended) => Driven::new(&held.line, Box::pin(errand::release(ended))).await,
+            None => Ok(()),
+        };
+        if was_held { answer } else { Err(lost_error(&held)) }
+    }
+
+    /// A duplicate of the descriptor that holds the lock in the kernel, where the engine has one
+    /// (the file engine): while any copy is open, in this process or another, the lock stays held.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`] if it is not held any more.
+    #[cfg(unix)]
+    pub fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
+        self.held.descriptor()
+    }
+}
+
+fn lost_error(held: &Held) -> Error {
+    let (line, engine) = (&held.line, held.line.house.profile.engine);
+    let loss = held.loss().unwrap_or(&Loss::Expired);
+    let message = format!("lost {:?} on {engine}: {loss}", line.key().as_str());
+    Error::new(ErrorKind::Lost, message).about(engine, line.key())
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("key", &self.key())
+            .field("fence", &self.fence())
+            .field("is_held", &self.is_held())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,304 @@
+//! A claim that holds its key: when that ends, who renews it, and what happens when it is lost.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::{
+    book::Entry,
+    clock::Moment,
+    engine::{Claim, Lease},
+    errand,
+    error::{Error, ErrorKind, Result},
+    event::Event,
+    guard::Loss,
+    line::{Line, Unwanted},
+    sync::{Flag, locked},
+};
+
+/// One grant of the engine to this process. It may serve several turns of the line.
+///
+/// Whether it holds is arithmetic, not a flag: the end counts from before the request was sent,
+/// and moves only when a renewal is confirmed.
+pub(crate) struct Held {
+    pub(crate) line: Line,
+    ends_at: AtomicU64,
+    loss: OnceLock<Loss>,
+    lost: Flag,
+    asked_back: Flag,
+    released: Flag,
+    keep: Mutex<Keep>,
+}
+
+struct Keep {
+    claim: Hands,
+    entry: Option<Entry>,
+    renew_at: Moment,
+    /// The end of this turn's maximum hold.
+    turn_ends_at: Moment,
+}
+
+/// Whose hands the claim is in.
+enum Hands {
+    Ours(Box<dyn Claim>),
+    Renewal { then: Then },
+    Nobody,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Keep,
+    Release,
+}
+
+impl Held {
+    /// Takes a granted claim into keeping and has it watched.
+    ///
+    /// # Errors
+    /// With the claim, if it cannot be watched: then it must be given back.
+    pub(crate) fn keep(
+        line: &Line,
+        claim: Box<dyn Claim>,
+        lease: Lease,
+        sent_at: Moment,
+        turn_ends_at: Moment,
+    ) -> Result<Arc<Self>, Unwanted> {
+        let (ends_at, renew_at) = terms_of(lease, sent_at);
+        let held = Arc::new(Self {
+            line: line.clone(),
+            ends_at: AtomicU64::new(ends_at.as_nanos()),
+            loss: OnceLock::new(),
+            lost: Flag::default(),
+            asked_back: Flag::default(),
+            released: Flag::default(),
+            keep: Mutex::new(Keep {
+                claim: Hands::Ours(claim),
+                entry: None,
+                renew_at,
+                turn_ends_at,
+            }),
+        });
+        let mut keep = locked(&held.keep);
+        if let Err(error) = held.watch(&mut keep, sent_at)
+            && let Hands::Ours(claim) = std::mem::replace(&mut keep.claim, Hands::Nobody)
+        {
+            return Err(Unwanted { claim, error: Some(error) });
+        }
+        drop(keep);
+        Ok(held)
+    }
+
+    pub(crate) fn ends_at(&self) -> Moment {
+        Moment::from_nanos(self.ends_at.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn holds_at(&self, now: Moment) -> bool {
+        !self.lost.is_up() && now < self.ends_at()
+    }
+
+    pub(crate) fn loss(&self) -> Option<&Loss> {
+        self.loss.get()
+    }
+
+    /// Ends when the hold is lost.
+    pub(crate) async fn lost(&self) -> Loss {
+        self.lost.raised().await;
+        self.loss.get().cloned().unwrap_or(Loss::Expired)
+    }
+
+    /// A new turn begins, with its own maximum.
+    pub(crate) fn begin_turn(self: &Arc<Self>, now: Moment, turn_ends_at: Moment) {
+        let mut keep = locked(&self.keep);
+        if keep.turn_ends_at != turn_ends_at {
+            keep.turn_ends_at = turn_ends_at;
+            // It was watched before, so the thread is there and this cannot fail.
+            let _ = self.watch(&mut keep, now);
+        }
+    }
+
+    /// Takes the claim out of keeping in order to give it back.
+    pub(crate) fn take(&self) -> Taken {
+        let mut keep = locked(&self.keep);
+        if let Some(entry) = keep.entry.take() {
+            self.line.house.alarms.forget(entry);
+        }
+        match std::mem::replace(&mut keep.claim, Hands::Nobody) {
+            Hands::Ours(claim) => Taken::Claim(claim),
+            Hands::Renewal { .. } => {
+                keep.claim = Hands::Renewal { then: Then::Release };
+                self.asked_back.raise();
+                Taken::ByRenewal
+            }
+            Hands::Nobody => Taken::Gone,
+        }
+    }
+
+    /// Ends when a renewal has no reason to go on.
+    pub(crate) async fn asked_back(&self) {
+        self.asked_back.raised().await;
+    }
+
+    /// Ends when the renewal that had the claim in hands has released it.
+    pub(crate) async fn released(&self) {
+        self.released.raised().await;
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
+        match &locked(&self.keep).claim {
+            Hands::Ours(claim) => claim.descriptor(),
+            Hands::Renewal { .. } => Err(Error::new(
+                ErrorKind::Other,
+                "the lock is being renewed right now; ask again in a moment",
+            )),
+            Hands::Nobody => Err(Error::new(ErrorKind::Lost, "the lock is not held any more")),
+        }
+    }
+
+    /// Something may be due: the end, the maximum, or a renewal. Called by the clock's thread, so it
+    /// only decides; what takes time is the steward's.
+    pub(crate) fn due(self: &Arc<Self>, now: Moment) {
+        let mut keep = locked(&self.keep);
+        keep.entry = None;
+        if matches!(keep.claim, Hands::Nobody | Hands::Renewal { then: Then::Release }) {
+            return;
+        }
+        if now >= keep.turn_ends_at {
+            drop(keep);
+            return self.lose(Loss::MaximumHold);
+        }
+        if now >= self.ends_at() {
+            drop(keep);
+            return self.lose(Loss::Expired);
+        }
+        let renewal = Hands::Renewal { then: Then::Keep };
+        if now >= keep.renew_at
+            && let Hands::Ours(claim) = std::mem::replace(&mut keep.claim, renewal)
+        {
+            self.line.house.steward.adopt(errand::renew(Arc::clone(self), claim));
+        }
+        // It was watched before, so the thread is there and this cannot fail.
+        let _ = self.watch(&mut keep, now);
+    }
+
+    /// A renewal came back with a longer lease. Gives the claim back if it is to be released.
+    pub(crate) fn renewed(
+        self: &Arc<Self>,
+        claim: Box<dyn Claim>,
+        lease: Lease,
+        sent_at: Moment,
+    ) -> Option<Box<dyn Claim>> {
+        let mut keep = locked(&self.keep);
+        if self.lost.is_up() || !matches!(keep.claim, Hands::Renewal { then: Then::Keep }) {
+            keep.claim = Hands::Nobody;
+            return Some(claim);
+        }
+        let (ends_at, renew_at) = terms_of(lease, sent_at);
+        self.ends_at.store(ends_at.as_nanos(), Ordering::Release);
+        keep.renew_at = renew_at;
+        keep.claim = Hands::Ours(claim);
+        // It was watched before, so the thread is there and this cannot fail.
+        let _ = self.watch(&mut keep, sent_at);
+        None
+    }
+
+    /// The renewal is over and the claim released.
+    pub(crate) fn renewal_ended(&self) {
+        locked(&self.keep).claim = Hands::Nobody;
+        self.released.raise();
+    }
+
+    /// Whether a renewal still has a reason to go on trying.
+    pub(crate) fn wants_renewal(&self, now: Moment) -> bool {
+        let keep = locked(&self.keep);
+        self.holds_at(now) && matches!(keep.claim, Hands::Renewal { then: Then::Keep })
+    }
+
+    /// The hold is over though nobody asked: tells the guard, frees the line, cleans up.
+    pub(crate) fn lose(self: &Arc<Self>, loss: Loss) {
+        if self.loss.set(loss).is_err() {
+            return;
+        }
+        let house = &self.line.house;
+        self.lost.raise();
+        if let Some(loss) = self.loss.get() {
+            house.observers.tell(&Event::Lost { key: self.line.key(), loss });
+        }
+        if let Taken::Claim(claim) = self.take() {
+            house.steward.adopt(errand::give_back_at_last(self.line.clone(), claim));
+        }
+        self.line.lost(self);
+    }
+
+    fn watch(self: &Arc<Self>, keep: &mut Keep, now: Moment) -> Result<()> {
+        let alarms = &self.line.house.alarms;
+        if let Some(entry) = keep.entry.take() {
+            alarms.forget(entry);
+        }
+        let renew_at = match keep.claim {
+            Hands::Ours(_) => keep.renew_at,
+            Hands::Renewal { .. } | Hands::Nobody => Moment::NEVER,
+        };
+        let due = renew_at.min(self.ends_at()).min(keep.turn_ends_at);
+        keep.entry = Some(alarms.watch(Arc::clone(self), now, due)?);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("key", self.line.key())
+            .field("ends_at", &self.ends_at())
+            .field("loss", &self.loss)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What [`Held::take`] found.
+pub(crate) enum Taken {
+    Claim(Box<dyn Claim>),
+    /// A renewal is under way and will release it; see [`Held::released`].
+    ByRenewal,
+    Gone,
+}
+
+/// When a hold ends, and when to renew it: every third of the lease. The margin allows for clocks
+/// that run at different rates and for the time between looking and acting.
+fn terms_of(lease: Lease, sent_at: Moment) -> (Moment, Moment) {
+    match lease {
+        Lease::For(lease) => {
+            let margin = (lease / 100).max(Duration::from_millis(5));
+            (sent_at + lease.saturating_sub(margin), sent_at + lease / 3)
+        }
+        Lease::WithSession { check_every } => (Moment::NEVER, sent_at + check_every),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_counts_from_before_the_request_and_ends_early() {
+        let sent_at = Moment::from_nanos(7);
+        let (ends_at, renew_at) = terms_of(Lease::For(Duration::from_secs(3)), sent_at);
+        assert_eq!(ends_at, sent_at + Duration::from_millis(2970));
+        assert_eq!(renew_at, sent_at + Duration::from_secs(1));
+        let (ends_at, _) = terms_of(Lease::For(Duration::from_millis(100)), sent_at);
+        assert_eq!(ends_at, sent_at + Duration::from_millis(95));
+    }
+
+    #[test]
+    fn a_session_has_no_end_by_time() {
+        let check_every = Duration::from_millis(100);
+        let (ends_at, renew_at) =
+            terms_of(Lease::WithSession { check_every }, Moment::from_nanos(0));
+        assert_eq!((ends_at, renew_at), (Moment::NEVER, Moment::from_nanos(100_000_000)));
+    }
+}

@@ -1,0 +1,52 @@
+#![doc = include_str!("guide.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+// In reading order: what users see, then how it is done, then the contract, then the engines.
+pub mod blocking;
+mod error;
+pub mod event;
+mod guard;
+mod key;
+mod lock;
+mod locks;
+pub mod observe;
+mod owner;
+mod url;
+
+mod alarm;
+mod book;
+pub mod clock;
+mod errand;
+mod fork;
+mod held;
+mod line;
+mod roll;
+mod steward;
+mod sync;
+mod ticket;
+mod turn;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod engine;
+pub mod engines;
+
+#[cfg(feature = "macros")]
+mod macros;
+/// What the code made by `#[locked]` calls; not for anybody else.
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::macros::*;
+}
+#[cfg(feature = "macros")]
+pub use lockkeeper_macros::locked;
+
+pub use crate::{
+    error::{Call, Error, ErrorKind, Result},
+    guard::{Guard, Loss},
+    key::Key,
+    lock::{LONGEST_LABEL, LONGEST_TTL, Lock, SHORTEST_TTL},
+    locks::{DEFAULT_TTL, Locks, LocksBuilder},
+    owner::Owner,
+};

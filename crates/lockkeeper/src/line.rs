@@ -1,0 +1,376 @@
+//! The line: the tasks of this process that want the same key, served by one claim.
+//!
+//! While a turn lasts, the others wait here; when it ends, the lock is passed on inside the process
+//! with the next fence of the grant, until nobody here wants it, the numbers are used up, or it
+//! has been kept from other processes for long enough. That is what makes a hot key cheap.
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, Mutex, Weak},
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+use crate::{
+    clock::Moment,
+    engine::{Claim, Grant, Lease, Patience},
+    errand,
+    error::{Error, ErrorKind, Result},
+    event::Event,
+    held::{Held, Taken},
+    key::Key,
+    locks::House,
+    roll::{Place, Roll},
+    sync::locked,
+    ticket::Ticket,
+    turn::{Answer, OwnerNumber, Terms, Turn, Wish},
+};
+
+/// How long one process may pass a key on among its own tasks before it asks the engine again,
+/// and so lets others have a turn. The number of turns is bound by the fences of the grant.
+const PASS_ON_FOR: Duration = Duration::from_millis(100);
+
+/// A line and the house it belongs to. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) house: Arc<House>,
+    record: Arc<LineRecord>,
+}
+
+/// What the house knows of a line. It does not know the house, so idle lines keep nothing alive.
+#[derive(Debug)]
+pub(crate) struct LineRecord {
+    key: Key,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: Roll<Arc<Turn>>,
+    stage: Stage,
+    /// Why the engine does not answer just now, if so.
+    trouble: Option<Error>,
+    /// The errand that waits for us, to be woken when nobody does any more.
+    errand: Option<Waker>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Nobody here wants the key. The line is kept for a while: most keys are wanted again.
+    Idle,
+    /// Forgotten by the house while it was idle: whoever still knows it must look again.
+    Closed,
+    /// An errand is asking, waiting or giving back for us.
+    Asking,
+    /// One of our tasks has its turn.
+    Held(Tenure),
+}
+
+/// The time from one grant of the engine to its release.
+#[derive(Debug)]
+struct Tenure {
+    held: Arc<Held>,
+    terms: Arc<Terms>,
+    next_fence: u64,
+    n_fences_left: u32,
+    pass_on_until: Moment,
+    turn: Weak<Turn>,
+    owner: Option<OwnerNumber>,
+}
+
+/// A grant that nobody can use.
+pub(crate) struct Unwanted {
+    pub(crate) claim: Box<dyn Claim>,
+    pub(crate) error: Option<Error>,
+}
+
+/// What came of joining.
+pub(crate) enum Joined {
+    /// Nobody here had asked: whoever opens the line must [`ask`](errand::ask).
+    Opened(Ticket),
+    Queued(Ticket),
+    /// The owner has it already.
+    Again(Arc<Turn>),
+    /// It is held here, and the task would not wait.
+    Busy,
+}
+
+impl Line {
+    pub(crate) fn new(house: Arc<House>, record: Arc<LineRecord>) -> Self {
+        Self { house, record }
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.record.key
+    }
+
+    /// Stands in line.
+    pub(crate) fn join(&self, wish: Wish) -> Joined {
+        let turn = Turn::new(wish);
+        let mut line = self.clone();
+        loop {
+            let mut state = locked(&line.record.state);
+            if matches!(state.stage, Stage::Closed) {
+                drop(state);
+                line.record = line.house.line(line.key());
+                continue;
+            }
+            if let Some(shared) = state.shared_with(&turn.wish) {
+                return Joined::Again(shared);
+            }
+            let opens = matches!(state.stage, Stage::Idle);
+            if opens {
+                state.stage = Stage::Asking;
+            } else if turn.wish.patience == Patience::Tries && !state.would_try_at_once() {
+                return Joined::Busy;
+            }
+            let place = state.queue.push_back(Arc::clone(&turn));
+            drop(state);
+            let ticket = Ticket::new(line, turn, place);
+            return if opens { Joined::Opened(ticket) } else { Joined::Queued(ticket) };
+        }
+    }
+
+    /// Leaves the line, if it has not been answered yet.
+    pub(crate) fn leave(&self, place: Place) {
+        let mut state = locked(&self.record.state);
+        let turn = state.queue.remove(place);
+        let errand = if state.is_deserted() { state.errand.take() } else { None };
+        drop(state);
+        drop(turn);
+        errand.into_iter().for_each(Waker::wake);
+    }
+
+    /// The first in line; if nobody is there, the line is idle from now on.
+    pub(crate) fn first_or_idle(&self) -> Option<Arc<Turn>> {
+        let mut state = locked(&self.record.state);
+        let first = state.queue.first().cloned();
+        if first.is_none() {
+            state.stage = Stage::Idle;
+        }
+        first
+    }
+
+    /// The engine granted a claim made on these terms: the first in line gets its turn.
+    pub(crate) fn granted(
+        &self,
+        claim: Box<dyn Claim>,
+        grant: &Grant,
+        sent_at: Moment,
+        terms: Arc<Terms>,
+    ) -> Result<(), Unwanted> {
+        let now = match grant.lease {
+            Lease::For(_) => self.house.clock.now(),
+            // Such a hold cannot have run out since, so the older moment will do.
+            Lease::WithSession { .. } => sent_at,
+        };
+        let mut state = locked(&self.record.state);
+        let turn_ends_at = match state.queue.first() {
+            Some(turn) if turn.wish.terms == terms => turn.wish.turn_ends_at(now),
+            _ => return Err(Unwanted { claim, error: None }),
+        };
+        let held = Held::keep(self, claim, grant.lease, sent_at, turn_ends_at)?;
+        if !held.holds_at(now) {
+            // Bound to be ours: nobody else knows of this hold yet.
+            if let Taken::Claim(claim) = held.take() {
+                return Err(Unwanted { claim, error: Some(too_late(terms.ttl)) });
+            }
+        }
+        let tenure = Tenure {
+            held,
+            terms,
+            next_fence: grant.fence,
+            n_fences_left: grant.n_fences,
+            pass_on_until: now + PASS_ON_FOR,
+            turn: Weak::new(),
+            owner: None,
+        };
+        let before = std::mem::replace(&mut state.stage, Stage::Held(tenure));
+        let wakers = state.begin_turn();
+        drop(state);
+        drop(before);
+        self.house.observers.tell(&Event::Granted { key: self.key(), fence: grant.fence });
+        wakers.wake();
+        Ok(())
+    }
+
+    /// A turn is over. Passes the lock on to the next in line if that may be; otherwise answers
+    /// the hold, which must then be [released](errand::release).
+    #[must_use = "a hold that is not passed on must be released"]
+    pub(crate) fn end_turn(&self, held: &Arc<Held>) -> Option<Arc<Held>> {
+        let mut guarded = locked(&self.record.state);
+        let state = &mut *guarded;
+        // If it was lost, the line has moved on without it.
+        let tenure = state.tenure_of(held)?;
+        if let Some(turn) = state.queue.first() {
+            let now = self.house.clock.now();
+            if tenure.may_pass_on_to(&turn.wish, now) {
+                held.begin_turn(now, turn.wish.turn_ends_at(now));
+                let fence = tenure.next_fence;
+                let wakers = state.begin_turn();
+                drop(guarded);
+                self.house.observers.tell(&Event::Passed { key: self.key(), fence });
+                wakers.wake();
+                return None;
+            }
+        }
+        let before = std::mem::replace(&mut state.stage, Stage::Asking);
+        drop(guarded);
+        drop(before);
+        Some(Arc::clone(held))
+    }
+
+    /// The hold was lost: those who wait are served by a new claim, the guard is on its own.
+    pub(crate) fn lost(&self, held: &Arc<Held>) {
+        let mut state = locked(&self.record.state);
+        if state.tenure_of(held).is_none() {
+            return;
+        }
+        let before = std::mem::replace(&mut state.stage, Stage::Asking);
+        drop(state);
+        drop(before);
+        self.house.steward.adopt(errand::ask(self.clone()));
+    }
+
+    /// Answers the first in line alone.
+    pub(crate) fn answer_first(&self, answer: Answer) {
+        let first = locked(&self.record.state).queue.pop_first();
+        let waker = first.and_then(|turn| turn.answer(answer));
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Answers everyone in line with an error that asking again would not mend.
+    pub(crate) fn fail(&self, error: &Error) {
+        let mut queue = {
+            let mut state = locked(&self.record.state);
+            state.trouble = None;
+            std::mem::take(&mut state.queue)
+        };
+        while let Some(turn) = queue.pop_first() {
+            let waker = turn.answer(Answer::Failed(error.echo()));
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Notes why the engine does not answer, for those whose time runs out meanwhile.
+    pub(crate) fn set_trouble(&self, trouble: Option<Error>) {
+        locked(&self.record.state).trouble = trouble;
+    }
+
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        locked(&self.record.state).trouble.as_ref().map(Error::echo)
+    }
+
+    /// Ends when no claim needs to wait for this line.
+    pub(crate) async fn deserted(&self) {
+        poll_fn(|context| {
+            let mut state = locked(&self.record.state);
+            if state.is_deserted() {
+                return Poll::Ready(());
+            }
+            state.errand = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl LineRecord {
+    pub(crate) fn new(key: Key) -> Self {
+        let queue = Roll::default();
+        let state = State { queue, stage: Stage::Idle, trouble: None, errand: None };
+        Self { key, state: Mutex::new(state) }
+    }
+
+    /// Closes the line if nobody wants it.
+    pub(crate) fn close_if_idle(&self) -> bool {
+        let mut state = locked(&self.state);
+        if matches!(state.stage, Stage::Idle) {
+            state.stage = Stage::Closed;
+        }
+        matches!(state.stage, Stage::Closed)
+    }
+}
+
+impl State {
+    /// The tenure of this hold, if it still is the line's.
+    fn tenure_of(&self, held: &Arc<Held>) -> Option<&Tenure> {
+        match &self.stage {
+            Stage::Held(tenure) if Arc::ptr_eq(&tenure.held, held) => Some(tenure),
+            _ => None,
+        }
+    }
+
+    /// The turn that is going on, if the one who wishes may share it.
+    fn shared_with(&self, wish: &Wish) -> Option<Arc<Turn>> {
+        match &self.stage {
+            Stage::Held(tenure) if wish.owner.is_some() && wish.owner == tenure.owner => {
+                tenure.turn.upgrade()
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether nobody waits who would be served by a claim that waits.
+    fn is_deserted(&self) -> bool {
+        self.queue.first().is_none_or(|turn| turn.wish.patience == Patience::Tries)
+    }
+
+    /// Whether one who only tries would get an answer of its own without delay.
+    fn would_try_at_once(&self) -> bool {
+        matches!(self.stage, Stage::Asking) && self.is_deserted()
+    }
+
+    /// Gives the first in line its turn, and the same to everyone of the same owner.
+    fn begin_turn(&mut self) -> Wakers {
+        let Stage::Held(tenure) = &mut self.stage else { return Wakers::default() };
+        let Some(turn) = self.queue.pop_first() else { return Wakers::default() };
+        let fence = tenure.next_fence;
+        // An engine without fences gives 0, for every turn.
+        tenure.next_fence += u64::from(fence != 0);
+        tenure.n_fences_left = tenure.n_fences_left.saturating_sub(1);
+        tenure.turn = Arc::downgrade(&turn);
+        tenure.owner = turn.wish.owner;
+        let mut wakers = Wakers::default();
+        if tenure.owner.is_some() {
+            let mates = self.queue.iter().filter(|(_, mate)| mate.wish.owner == tenure.owner);
+            let mates: Vec<_> = mates.map(|(place, _)| place).collect();
+            for mate in mates.into_iter().filter_map(|place| self.queue.remove(place)) {
+                wakers.more.extend(mate.answer(Answer::Shared(Arc::clone(&turn))));
+            }
+        }
+        wakers.first = turn.begin(Arc::clone(&tenure.held), fence);
+        wakers
+    }
+}
+
+/// Those to be woken once the mutex is free; nearly always one.
+#[derive(Default)]
+struct Wakers {
+    first: Option<Waker>,
+    more: Vec<Waker>,
+}
+
+impl Wakers {
+    fn wake(self) {
+        self.first.into_iter().for_each(Waker::wake);
+        self.more.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Tenure {
+    fn may_pass_on_to(&self, wish: &Wish, now: Moment) -> bool {
+        self.n_fences_left > 0
+            && now < self.pass_on_until
+            && self.held.holds_at(now)
+            && self.terms == wish.terms
+    }
+}
+
+fn too_late(ttl: Duration) -> Error {
+    let ttl = humantime::format_duration(ttl);
+    let message = format!(
+        "the answer took longer than the ttl of {ttl}; the engine is too slow, or the ttl too short"
+    );
+    Error::new(ErrorKind::Unreachable, message)
+}

@@ -1,0 +1,181 @@
+//! A named request with its options, and the three ways to ask.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    clock::Moment,
+    engine::{Expiry, Order, Patience},
+    errand,
+    error::{Call, Error, ErrorKind, Result},
+    guard::Guard,
+    key::Key,
+    line::{Joined, Line},
+    locks::House,
+    steward::Driven,
+    ticket::Wait,
+    turn::{OwnerNumber, Terms, Turn, Wish},
+};
+
+/// The longest ttl; a longer one would be a lock that outlives its dead holder for days.
+pub const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// The shortest ttl; below it, an ordinary pause of the machine would lose the lock.
+pub const SHORTEST_TTL: Duration = Duration::from_millis(100);
+/// The longest label, in bytes.
+pub const LONGEST_LABEL: usize = 256;
+
+/// A named request with its options, before it is held; made by [`Locks::lock`](crate::Locks::lock).
+///
+/// Options are checked when the lock is acquired, so that the chain reads without question marks.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    house: Arc<House>,
+    line: Result<Line, BadKey>,
+    owner: Option<OwnerNumber>,
+    terms: Arc<Terms>,
+    maximum_hold: Option<Duration>,
+}
+
+/// A key that is none, kept until it can be reported.
+#[derive(Clone, Debug)]
+struct BadKey(Arc<str>);
+
+impl Lock {
+    pub(crate) fn new(house: &Arc<House>, key: &str, owner: Option<OwnerNumber>) -> Self {
+        let line = match house.line_of(key) {
+            Ok(record) => Ok(Line::new(Arc::clone(house), record)),
+            Err(_) => Err(BadKey(key.into())),
+        };
+        let terms = Arc::clone(&house.terms);
+        Self { house: Arc::clone(house), line, owner, terms, maximum_hold: None }
+    }
+
+    /// How long the lock outlives a holder that dies (100 ms to 24 h; the default is 10 s). It is
+    /// renewed every third of that. Engines whose locks end with the process need no ttl.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        Arc::make_mut(&mut self.terms).ttl = ttl;
+        self
+    }
+
+    /// Caps the hold: after this long it is lost, however busy the work is. Off by default.
+    #[must_use]
+    pub fn maximum_hold(mut self, maximum: Duration) -> Self {
+        self.maximum_hold = Some(maximum);
+        self
+    }
+
+    /// Takes a free lock ahead of those who wait, instead of first come, first served.
+    #[must_use]
+    pub fn barging(mut self) -> Self {
+        Arc::make_mut(&mut self.terms).order = Order::Barging;
+        self
+    }
+
+    /// What `who` shows for this holder; by default the program's name. At most 256 bytes.
+    #[must_use]
+    pub fn label(mut self, label: &str) -> Self {
+        Arc::make_mut(&mut self.terms).label = label.into();
+        self
+    }
+
+    /// Waits its turn and takes the lock.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadKey`] and [`ErrorKind::BadOptions`] at once; [`ErrorKind::Refused`] when the
+    /// engine says no; [`ErrorKind::Unreachable`] when it has not answered for one ttl.
+    ///
+    /// # Cancel safety
+    /// Dropping the future at any point leaves nothing behind: a place in line is given up, a lock
+    /// that was just granted is given back.
+    pub async fn acquire(&self) -> Result<Guard> {
+        self.wait_until(Moment::NEVER).await
+    }
+
+    /// Takes the lock if it is free now.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), the engine being asked once. Busy is not an error: `Ok(None)`.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<Guard>> {
+        let turn = self.ask(Patience::Tries, Moment::NEVER).await?;
+        Ok(turn.and_then(Guard::new))
+    }
+
+    /// Waits its turn for at most `limit`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] when it was busy all the time; otherwise as
+    /// [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_within(&self, limit: Duration) -> Result<Guard> {
+        let give_up_at = self.house.clock.now() + limit;
+        self.wait_until(give_up_at).await.map_err(|error| match (error.kind(), &self.line) {
+            (ErrorKind::TimedOut, Ok(line)) => {
+                let (key, engine) = (line.key(), self.house.profile.engine);
+                let message = format!("{key:?} was busy for {}", humantime::format_duration(limit));
+                Error::new(ErrorKind::TimedOut, message).about(engine, key)
+            }
+            _ => error,
+        })
+    }
+
+    async fn wait_until(&self, give_up_at: Moment) -> Result<Guard> {
+        let turn = self.ask(Patience::Waits, give_up_at).await?;
+        // Only one who tries is ever told that it is busy.
+        turn.and_then(Guard::new)
+            .ok_or_else(|| Error::new(ErrorKind::Other, "the lock was refused without a reason"))
+    }
+
+    async fn ask(&self, patience: Patience, give_up_at: Moment) -> Result<Option<Arc<Turn>>> {
+        let line = match &self.line {
+            Ok(line) => line,
+            Err(BadKey(key)) => return Key::from_arc(Arc::clone(key)).map(|_| None),
+        };
+        self.check().map_err(|error| self.house.error_at(error, line.key(), Call::Acquire))?;
+        let (owner, maximum_hold) = (self.owner, self.maximum_hold);
+        let wish = Wish { terms: Arc::clone(&self.terms), patience, owner, maximum_hold };
+        match line.join(wish) {
+            Joined::Opened(ticket) => {
+                let errand = Box::pin(errand::ask(ticket.line.clone()));
+                let errand = Driven::new(&ticket.line, errand);
+                Wait::new(ticket, Some(errand), give_up_at).await
+            }
+            Joined::Queued(ticket) => Wait::new(ticket, None, give_up_at).await,
+            Joined::Again(turn) => Ok(Some(turn)),
+            Joined::Busy => Ok(None),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.house.check_process()?;
+        let shortest = match self.house.profile.expiry {
+            Expiry::Lease { shortest } => shortest.max(SHORTEST_TTL),
+            Expiry::Session => SHORTEST_TTL,
+        };
+        check_duration("ttl", self.terms.ttl, shortest)?;
+        if let Some(maximum) = self.maximum_hold
+            && maximum.is_zero()
+        {
+            return Err(Error::bad_options("a maximum hold of 0 is over before it begins"));
+        }
+        if self.terms.label.len() > LONGEST_LABEL {
+            let n_bytes = self.terms.label.len();
+            let message =
+                format!("the label has {n_bytes} bytes, at most {LONGEST_LABEL} are allowed");
+            return Err(Error::bad_options(message));
+        }
+        Ok(())
+    }
+}
+
+fn check_duration(name: &str, value: Duration, shortest: Duration) -> Result<()> {
+    if (shortest..=LONGEST_TTL).contains(&value) {
+        return Ok(());
+    }
+    let [value, shortest, longest] = [value, shortest, LONGEST_TTL].map(humantime::format_duration);
+    Err(Error::bad_options(format!("a {name} of {value} is not between {shortest} and {longest}")))
+}

@@ -1,0 +1,309 @@
+//! The entry point: an engine and its defaults.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::{
+    alarm::Alarms,
+    clock::Clock,
+    engine::{Engine, Inspector, Listed, Order, OwnerId, Profile, Request, Who},
+    engines,
+    error::{Call, Error, Result},
+    event::{Observer, Observers},
+    fork,
+    key::Key,
+    line::LineRecord,
+    lock::Lock,
+    owner::Owner,
+    steward::Steward,
+    sync::locked,
+    turn::{Terms, Wish},
+};
+
+/// The default ttl: how long a lock outlives a holder that dies, on engines that count time.
+pub const DEFAULT_TTL: Duration = Duration::from_secs(10);
+
+/// The entry point: an engine and its defaults. Clones share both.
+///
+/// It may live in a static, be used from several runtimes one after the other or at once, and
+/// from none. After `fork`, a child must connect anew.
+///
+/// ```
+/// # fn main() -> lockkeeper::Result<()> { lockkeeper::blocking::block_on(async {
+/// let locks = lockkeeper::Locks::connect("memory:").await?;
+/// let guard = locks.lock("invoice:42").acquire().await?;
+/// assert!(guard.is_held());
+/// guard.release().await?;
+/// # Ok(()) }) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Locks {
+    house: Arc<House>,
+}
+
+impl Locks {
+    /// Opens the engine that the URL names, such as `file:///var/lib/app/locks`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadOptions`](crate::ErrorKind::BadOptions) for a URL that cannot be meant,
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for an engine that is not built in,
+    /// and what the engine says when it cannot be opened.
+    pub async fn connect(url: &str) -> Result<Self> {
+        Self::builder().url(url).connect().await
+    }
+
+    /// Opens the embedded default: the file engine in this user's state folder, no server needed.
+    ///
+    /// # Errors
+    /// What the file engine says when the folder cannot be used.
+    pub fn embedded() -> Result<Self> {
+        crate::blocking::block_on(Self::builder().connect())
+    }
+
+    /// Settings for more than a URL.
+    pub fn builder() -> LocksBuilder {
+        LocksBuilder::default()
+    }
+
+    /// Uses an engine of your own.
+    pub fn with_engine(engine: impl Engine) -> Result<Self> {
+        Self::builder().build(Box::new(engine))
+    }
+
+    /// A request for the lock with this name: any text of 1 to 512 bytes.
+    pub fn lock(&self, key: &str) -> Lock {
+        Lock::new(&self.house, key, None)
+    }
+
+    /// A new owner, for locks that the same party may take more than once.
+    pub fn owner(&self) -> Owner {
+        Owner::new(&self.house)
+    }
+
+    /// What the engine promises.
+    pub fn profile(&self) -> Profile {
+        self.house.profile.clone()
+    }
+
+    /// Who holds this key and who waits for it, without disturbing them.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
+    pub async fn who(&self, key: &str) -> Result<Who> {
+        let key = Key::new(key)?;
+        let who = self.inspector()?.who(&key).await;
+        who.map_err(|error| self.house.error_at(error, &key, Call::Inspect))
+    }
+
+    /// The keys the engine knows.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
+    pub async fn list(&self) -> Result<Vec<Listed>> {
+        let list = self.inspector()?.list().await;
+        list.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
+    }
+
+    /// Cleans up after keys that nobody has used for `idle`, and says how many those were.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine has nothing to tidy.
+    pub async fn tidy(&self, idle: Duration) -> Result<usize> {
+        let now = self.house.clock.now();
+        let tidied = self.inspector()?.tidy(idle, now).await;
+        tidied.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
+    }
+
+    fn inspector(&self) -> Result<&dyn Inspector> {
+        self.house.check_process()?;
+        self.house.engine.inspector().ok_or_else(|| {
+            Error::unsupported(format!(
+                "{} cannot tell who holds a lock",
+                self.house.profile.engine
+            ))
+        })
+    }
+}
+
+/// Settings for [`Locks`].
+#[derive(Debug)]
+pub struct LocksBuilder {
+    url: Option<String>,
+    ttl: Duration,
+    label: Option<String>,
+    observers: Observers,
+    clock: Clock,
+}
+
+impl Default for LocksBuilder {
+    fn default() -> Self {
+        Self {
+            url: None,
+            ttl: DEFAULT_TTL,
+            label: None,
+            observers: Observers::default(),
+            clock: Clock::default(),
+        }
+    }
+}
+
+impl LocksBuilder {
+    /// Where the locks live; without one, the file engine in this user's state folder.
+    #[must_use]
+    pub fn url(mut self, url: &str) -> Self {
+        self.url = Some(url.to_owned());
+        self
+    }
+
+    /// The ttl of locks that say nothing else; 10 s by default.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// The label of locks that say nothing else; by default the program's name.
+    #[must_use]
+    pub fn label(mut self, label: &str) -> Self {
+        self.label = Some(label.to_owned());
+        self
+    }
+
+    /// Has this observer told of every event.
+    #[must_use]
+    pub fn observe(mut self, observer: impl Observer) -> Self {
+        self.observers.0.push(Arc::new(observer));
+        self
+    }
+
+    /// Another clock, for tests that move time by hand.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Opens the engine.
+    ///
+    /// # Errors
+    /// As [`Locks::connect`].
+    pub async fn connect(self) -> Result<Locks> {
+        let engine = engines::open(self.url.as_deref()).await?;
+        self.build(engine)
+    }
+
+    /// Uses this engine and no URL.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Other`](crate::ErrorKind::Other) if the system has no randomness for us.
+    pub fn build(self, engine: Box<dyn Engine>) -> Result<Locks> {
+        let mut first_owner = [0; 16];
+        getrandom::fill(&mut first_owner).map_err(|source| {
+            Error::new(crate::ErrorKind::Other, "the system gave no random numbers").because(source)
+        })?;
+        let label = self.label.unwrap_or_else(program_name).into();
+        let house = House {
+            profile: engine.profile(),
+            engine,
+            terms: Arc::new(Terms { ttl: self.ttl, label, order: Order::FirstCome }),
+            alarms: Alarms::new(self.clock.clone()),
+            clock: self.clock,
+            steward: Steward::new(),
+            observers: self.observers,
+            lines: Mutex::default(),
+            first_owner: u128::from_le_bytes(first_owner),
+            n_numbers: AtomicU64::new(0),
+            generation: fork::generation(),
+        };
+        Ok(Locks { house: Arc::new(house) })
+    }
+}
+
+fn program_name() -> String {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&program).file_name().unwrap_or_default();
+    name.to_string_lossy().chars().take(64).collect()
+}
+
+/// How many lines may be idle before the idle ones are forgotten.
+const KEPT_LINES: usize = 1024;
+
+/// What everything made from one [`Locks`] shares.
+#[derive(Debug)]
+pub(crate) struct House {
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) profile: Profile,
+    pub(crate) terms: Arc<Terms>,
+    pub(crate) clock: Clock,
+    pub(crate) alarms: Alarms,
+    pub(crate) steward: Steward,
+    pub(crate) observers: Observers,
+    lines: Mutex<HashMap<Key, Arc<LineRecord>>>,
+    first_owner: u128,
+    n_numbers: AtomicU64,
+    generation: u64,
+}
+
+impl House {
+    /// A request of a claim of its own.
+    pub(crate) fn request(&self, key: &Key, wish: &Wish) -> Request {
+        // Nobody can guess the first, and none is used twice.
+        let owner = OwnerId(self.first_owner.wrapping_add(self.next_number().into()));
+        Request {
+            label: Arc::clone(&wish.terms.label),
+            patience: wish.patience,
+            order: wish.terms.order,
+            ..Request::new(key.clone(), owner, wish.terms.ttl)
+        }
+    }
+
+    /// The line of the key with this name.
+    pub(crate) fn line_of(&self, name: &str) -> Result<Arc<LineRecord>> {
+        // Known names need no new key; the guard must be gone before the other way is taken.
+        let known = locked(&self.lines).get(name).map(Arc::clone);
+        known.map_or_else(|| Ok(self.line(&Key::new(name)?)), Ok)
+    }
+
+    /// The line of this key, opened if there is none.
+    pub(crate) fn line(&self, key: &Key) -> Arc<LineRecord> {
+        let mut lines = locked(&self.lines);
+        if let Some(line) = lines.get(key.as_str()) {
+            return Arc::clone(line);
+        }
+        if lines.len() >= lines.capacity().max(KEPT_LINES) {
+            // Only when the table would have to grow: so the cost is spread over all the keys
+            // that were added since.
+            lines.retain(|_, line| !line.close_if_idle());
+        }
+        let line = Arc::new(LineRecord::new(key.clone()));
+        lines.insert(key.clone(), Arc::clone(&line));
+        line
+    }
+
+    pub(crate) fn next_number(&self) -> u64 {
+        self.n_numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn error_at(&self, error: Error, key: &Key, call: Call) -> Error {
+        error.at(self.profile.engine, Some(key), call)
+    }
+
+    /// Whether we are in the process that connected, not in a child forked from it: there, the
+    /// locks are still the parent's, and our threads do not exist.
+    pub(crate) fn is_this_process(&self) -> bool {
+        fork::generation() == self.generation
+    }
+
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.is_this_process() {
+            return Ok(());
+        }
+        Err(Error::refused("these locks were opened before a fork; connect again in the child"))
+    }
+}

@@ -1,0 +1,7 @@
+//! Observers that come along.
+
+#[cfg(feature = "tracing")]
+mod tracing;
+
+#[cfg(feature = "tracing")]
+pub use self::tracing::Tracing;

@@ -1,0 +1,106 @@
+//! The steward looks after every claim from the first attempt to the release.
+//!
+//! What it does is an *errand*: a future that owns its claim. An errand is driven by the caller
+//! who needs it, in the caller's own task, without a hop between threads; when that caller goes
+//! away half-way, or there is something to wait for, the errand goes on here, on a thread of our
+//! own, whatever the user's runtime does.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    thread,
+};
+
+use async_executor::Executor;
+
+use crate::{
+    blocking::block_on,
+    line::Line,
+    sync::{Flag, locked},
+};
+
+/// A piece of work that owns a claim.
+pub(crate) type Errand<T = ()> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Drives errands on a thread that starts with the first one.
+#[derive(Debug)]
+pub(crate) struct Steward {
+    executor: Arc<Executor<'static>>,
+    stop: Arc<Flag>,
+    started: Mutex<bool>,
+}
+
+impl Steward {
+    pub(crate) fn new() -> Self {
+        Self {
+            executor: Arc::new(Executor::new()),
+            stop: Arc::new(Flag::default()),
+            started: Mutex::new(false),
+        }
+    }
+
+    /// Takes an errand over and sees it through.
+    pub(crate) fn adopt<T: Send + 'static>(
+        &self,
+        errand: impl Future<Output = T> + Send + 'static,
+    ) {
+        self.executor.spawn(errand).detach();
+        let mut started = locked(&self.started);
+        if *started {
+            return;
+        }
+        let (executor, stop) = (Arc::clone(&self.executor), Arc::clone(&self.stop));
+        // A system that cannot spare a thread now may be able to at the next errand.
+        *started = thread::Builder::new()
+            .name("lockkeeper".into())
+            .spawn(move || block_on(executor.run(stop.raised())))
+            .is_ok();
+    }
+
+    /// Does as much of the errand as can be done at once, here; the rest is adopted.
+    pub(crate) fn start(&self, mut errand: Errand) {
+        if errand.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            self.adopt(errand);
+        }
+    }
+}
+
+impl Drop for Steward {
+    fn drop(&mut self) {
+        self.stop.raise();
+    }
+}
+
+/// An errand in the hands of a caller; if the caller lets go of it, the steward adopts it.
+pub(crate) struct Driven<T: Send + 'static> {
+    errand: Option<Errand<T>>,
+    line: Line,
+}
+
+impl<T: Send + 'static> Driven<T> {
+    pub(crate) fn new(line: &Line, errand: Errand<T>) -> Self {
+        Self { errand: Some(errand), line: line.clone() }
+    }
+}
+
+impl<T: Send + 'static> Future for Driven<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let Some(errand) = &mut self.errand else { return Poll::Pending };
+        let answer = std::task::ready!(errand.as_mut().poll(context));
+        self.errand = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl<T: Send + 'static> Drop for Driven<T> {
+    fn drop(&mut self) {
+        if let Some(errand) = self.errand.take()
+            && self.line.house.is_this_process()
+        {
+            self.line.house.steward.adopt(errand);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Two small tools: a mutex that outlives a panic, and a flag that can be awaited.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use crate::roll::{Place, Roll};
+
+/// Locks, also after another thread panicked while holding it: the state behind our mutexes is
+/// valid between any two statements, and a lock library must go on releasing.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Goes up once; any number of tasks may wait for it.
+#[derive(Debug, Default)]
+pub(crate) struct Flag {
+    up: AtomicBool,
+    waiting: Mutex<Roll<Waker>>,
+}
+
+impl Flag {
+    pub(crate) fn is_up(&self) -> bool {
+        self.up.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn raise(&self) {
+        let mut waiting = {
+            let mut waiting = locked(&self.waiting);
+            self.up.store(true, Ordering::Release);
+            std::mem::take(&mut *waiting)
+        };
+        while let Some(waker) = waiting.pop_first() {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn raised(&self) -> Raised<'_> {
+        Raised { flag: self, waits: None }
+    }
+}
+
+/// Ends when the flag is up.
+#[derive(Debug)]
+pub(crate) struct Raised<'a> {
+    flag: &'a Flag,
+    waits: Option<Place>,
+}
+
+impl Future for Raised<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.flag.is_up() {
+            return Poll::Ready(());
+        }
+        let mut waiting = locked(&self.flag.waiting);
+        if self.flag.is_up() {
+            return Poll::Ready(());
+        }
+        let before = self.waits.and_then(|place| waiting.remove(place));
+        let place = waiting.push_back(context.waker().clone());
+        // An old waker may run code of its own when dropped: not under our mutex.
+        drop(waiting);
+        drop(before);
+        self.waits = Some(place);
+        Poll::Pending
+    }
+}
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.waits {
+            let _waker = locked(&self.flag.waiting).remove(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_lite::future::poll_once;
+
+    use super::*;
+    use crate::blocking::block_on;
+
+    #[test]
+    fn those_who_stop_waiting_leave_nothing_behind() {
+        let flag = Flag::default();
+        for _ in 0..3 {
+            assert!(block_on(poll_once(flag.raised())).is_none());
+        }
+        assert!(locked(&flag.waiting).first().is_none());
+        flag.raise();
+        block_on(flag.raised());
+    }
+}

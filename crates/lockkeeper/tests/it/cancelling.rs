@@ -1,0 +1,142 @@
+//! Dropping any future at any point leaves nothing behind.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use lockkeeper::{Locks, blocking};
+
+use crate::tools::{LONG, memory};
+
+/// Polls the future a random number of times, then drops it.
+async fn drop_somewhere<F: Future>(future: F, n_polls: u32) {
+    let mut future = pin!(future);
+    let mut left = n_polls;
+    std::future::poll_fn(|context| {
+        if left == 0 || future.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        left -= 1;
+        // Polled again at once: a busy caller, who gives up wherever it happens to be.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+async fn one_visit(locks: &Locks, n_inside: &AtomicUsize, key: &str, seed: u64) {
+    let lock = locks.lock(key);
+    let guard = match seed % 4 {
+        0 => lock.try_acquire().await.unwrap(),
+        1 => lock.acquire_within(Duration::from_micros(seed % 300)).await.ok(),
+        _ => Some(lock.acquire().await.unwrap()),
+    };
+    let Some(guard) = guard else { return };
+    struct Inside<'a>(&'a AtomicUsize);
+    impl Drop for Inside<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    assert_eq!(n_inside.fetch_add(1, Ordering::SeqCst), 0, "two inside {key}");
+    let inside = Inside(n_inside);
+    for _ in 0..seed % 3 {
+        tokio::task::yield_now().await;
+    }
+    drop(inside);
+    if seed.is_multiple_of(2) {
+        guard.release().await.unwrap();
+    }
+}
+
+/// Many visits to eight keys, each dropped at a random point; then every key must be free.
+pub(crate) async fn visits_dropped_anywhere(locks: &Locks, n_tasks: u64, n_visits: u64) {
+    let n_inside: Arc<[AtomicUsize; 8]> = Arc::default();
+    let tasks: Vec<_> = (0..n_tasks)
+        .map(|task| {
+            let (locks, n_inside) = (locks.clone(), Arc::clone(&n_inside));
+            tokio::spawn(async move {
+                let mut random = task.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+                for _ in 0..n_visits {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let seed = random >> 33;
+                    let n = (seed % 8) as usize;
+                    let key = format!("k{n}");
+                    let visit = one_visit(&locks, &n_inside[n], &key, seed >> 3);
+                    drop_somewhere(visit, (seed >> 10) as u32 % 6).await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    for n in 0..8 {
+        let guard = locks.lock(&format!("k{n}")).acquire_within(LONG).await.unwrap();
+        guard.release().await.unwrap();
+        assert!(locks.lock(&format!("k{n}")).try_acquire().await.unwrap().is_some(), "k{n}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn futures_dropped_anywhere_leave_nothing_behind_in_memory() {
+    let locks = memory().await;
+    visits_dropped_anywhere(&locks, 50, 400).await;
+    assert!(locks.list().await.unwrap().is_empty(), "{:?}", locks.list().await);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn futures_dropped_anywhere_leave_nothing_behind_in_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let locks = Locks::connect(&format!("file://{}", folder.path().display())).await.unwrap();
+    visits_dropped_anywhere(&locks, 50, 100).await;
+    assert!(locks.list().await.unwrap().iter().all(|listed| !listed.held && listed.n_waiting == 0));
+}
+
+#[tokio::test]
+async fn a_dropped_wait_leaves_the_place_to_the_next() {
+    let locks = memory().await;
+    let guard = locks.lock("a").acquire().await.unwrap();
+    let lock = locks.lock("a");
+    for _ in 0..100 {
+        drop_somewhere(lock.acquire(), 1).await;
+    }
+    drop(guard);
+    assert!(locks.lock("a").try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_turn_won_but_never_seen_passes_on() {
+    let locks = memory().await;
+    let guard = locks.lock("a").acquire().await.unwrap();
+    let lock = locks.lock("a");
+    let mut unseen = Box::pin(lock.acquire());
+    drop_somewhere(&mut unseen, 1).await;
+    let waits = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock("a").acquire_within(LONG).await.is_ok() }
+    });
+    tokio::task::yield_now().await;
+    drop(guard);
+    // The first one has it now, and never looks.
+    drop(unseen);
+    assert!(waits.await.unwrap());
+}
+
+#[test]
+fn a_release_that_is_dropped_still_releases() {
+    let locks = blocking::Locks::connect("memory:").unwrap();
+    let locks = locks.as_async();
+    blocking::block_on(async {
+        let guard = locks.lock("a").acquire().await.unwrap();
+        drop(guard.release());
+        assert!(locks.lock("a").acquire_within(LONG).await.is_ok());
+    });
+}

@@ -1,0 +1,225 @@
+//! The habits of this repository, as a test: what it says in ARCHITECTURE.md under "Invariants".
+//!
+//! Each rule is a function from a file to its faults, so that the rules themselves are tested on
+//! planted faults.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A source file: its path from the root of the repository, and its text.
+struct Source {
+    path: String,
+    text: String,
+}
+
+type Rule = fn(&Source) -> Vec<String>;
+
+const RULES: &[(&str, Rule)] = &[
+    ("engines have no timers and read no clock", engines_have_no_time),
+    ("engines import only the contract", engines_import_only_the_contract),
+    ("time is read in clock.rs only", time_is_read_in_one_file),
+    ("features are switched in three files only", features_are_switched_in_three_files),
+    ("unsafe code is where it is known to be", unsafe_code_is_listed),
+    ("files and functions are short", files_and_functions_are_short),
+    ("an ignored test says why", ignored_tests_say_why),
+    ("no path of a machine", no_path_of_a_machine),
+];
+
+#[test]
+fn the_house_rules_are_kept() {
+    let sources = sources();
+    assert!(sources.len() > 40, "found only {} files", sources.len());
+    let faults: Vec<_> = sources
+        .iter()
+        .flat_map(|source| RULES.iter().map(move |(name, rule)| (source, name, rule(source))))
+        .flat_map(|(source, name, faults)| {
+            faults.into_iter().map(move |fault| format!("{}: {name}: {fault}", source.path))
+        })
+        .collect();
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn an_engine_that_sleeps_or_reads_the_clock_is_caught() {
+    for line in [
+        "tokio::time::sleep(pause).await;",
+        "std::thread::sleep(pause);",
+        "let now = Instant::now();",
+        "let now = std::time::SystemTime::now();",
+        "nix::time::clock_gettime(id)",
+        "condvar.wait_timeout(guard, pause)",
+        "let mut ticks = interval(pause);",
+    ] {
+        assert_caught(engines_have_no_time, "crates/lockkeeper/src/engines/x/mod.rs", line);
+    }
+}
+
+#[test]
+fn every_rule_catches_what_it_is_for() {
+    let engine = "crates/lockkeeper/src/engines/x/claim.rs";
+    assert_caught(engines_import_only_the_contract, engine, "use crate::steward::Steward;");
+    assert_caught(engines_import_only_the_contract, engine, "    clock::Clock,\n");
+    let core = "crates/lockkeeper/src/line.rs";
+    assert_caught(time_is_read_in_one_file, core, "let now = Instant::now();");
+    assert_caught(features_are_switched_in_three_files, core, "#[cfg(feature = \"file\")]");
+    assert_caught(unsafe_code_is_listed, core, "let x = unsafe { *pointer };");
+    assert_caught(files_and_functions_are_short, core, &"// a line\n".repeat(401));
+    let long_function = format!("fn long() {{\n{}}}\n", "    step();\n".repeat(70));
+    assert_caught(files_and_functions_are_short, core, &long_function);
+    assert_caught(ignored_tests_say_why, core, "#[ignore]");
+    assert_caught(no_path_of_a_machine, core, &format!("let home = \"/{}/x\";", "root"));
+}
+
+fn assert_caught(rule: Rule, path: &str, text: &str) {
+    let source = Source { path: path.into(), text: text.into() };
+    assert!(!rule(&source).is_empty(), "not caught: {text}");
+}
+
+fn engines_have_no_time(source: &Source) -> Vec<String> {
+    if !source.is_engine() {
+        return Vec::new();
+    }
+    let time = ["sleep(", "interval(", "Instant::", "SystemTime", "clock_gettime", "_timeout("];
+    source.code_lines_with(&time)
+}
+
+fn engines_import_only_the_contract(source: &Source) -> Vec<String> {
+    if !source.is_engine() || source.path.ends_with("engines/mod.rs") {
+        return Vec::new();
+    }
+    let outside = [
+        "alarm", "blocking", "book", "clock", "errand", "event", "guard", "held", "line", "lock",
+        "locks", "owner", "steward", "ticket", "turn", "url",
+    ];
+    let from_outside = |line: &&str| {
+        outside.iter().any(|module| {
+            line.contains(&format!("crate::{module}::"))
+                || line.starts_with(&format!("    {module}::"))
+        })
+    };
+    source.code().filter(from_outside).map(str::to_owned).collect()
+}
+
+fn time_is_read_in_one_file(source: &Source) -> Vec<String> {
+    if !source.path.starts_with("crates/lockkeeper/src/") || source.path.ends_with("src/clock.rs") {
+        return Vec::new();
+    }
+    source.code_lines_with(&["Instant::now", "SystemTime::now", "clock_gettime"])
+}
+
+fn features_are_switched_in_three_files(source: &Source) -> Vec<String> {
+    let allowed = ["src/lib.rs", "src/engines/mod.rs", "src/observe/mod.rs"];
+    if !source.path.starts_with("crates/lockkeeper/src/") || source.ends_with_any(&allowed) {
+        return Vec::new();
+    }
+    source.code_lines_with(&["cfg(feature", "cfg(all(feature", "cfg(not(feature"])
+}
+
+fn unsafe_code_is_listed(source: &Source) -> Vec<String> {
+    let allowed = [
+        "lockkeeper/src/fork.rs",
+        "engines/file/interrupt.rs",
+        "lockkeeper-cli/src/linux/process.rs",
+        "tests/it/house_rules.rs",
+        "tests/it/processes.rs",
+    ];
+    if source.ends_with_any(&allowed) {
+        return Vec::new();
+    }
+    source.code_lines_with(&["unsafe {", "unsafe fn", "unsafe impl", "allow(unsafe_code"])
+}
+
+fn files_and_functions_are_short(source: &Source) -> Vec<String> {
+    const FILE: usize = 400;
+    const FUNCTION: usize = 60;
+    let mut faults = Vec::new();
+    let n_lines = source.text.lines().count();
+    if n_lines > FILE {
+        faults.push(format!("{n_lines} lines, at most {FILE}"));
+    }
+    let mut open: Option<(usize, usize, &str)> = None;
+    for (number, line) in source.text.lines().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let is_function = ["fn ", "pub fn ", "pub(crate) fn ", "async fn ", "pub async fn "]
+            .iter()
+            .any(|start| line.trim_start().starts_with(start));
+        match open {
+            None if is_function && !line.trim_end().ends_with('}') => {
+                open = Some((number, indent, line.trim()));
+            }
+            Some((start, at, name)) if indent == at && line.trim_start().starts_with('}') => {
+                if number - start > FUNCTION {
+                    faults.push(format!("{} lines, at most {FUNCTION}: {name}", number - start));
+                }
+                open = None;
+            }
+            _ => {}
+        }
+    }
+    faults
+}
+
+fn ignored_tests_say_why(source: &Source) -> Vec<String> {
+    source.code().filter(|line| line.trim() == "#[ignore]").map(str::to_owned).collect()
+}
+
+fn no_path_of_a_machine(source: &Source) -> Vec<String> {
+    // Put together here, so that this file does not contain them.
+    let paths = ["work", "root", "farm"].map(|name| format!("/{name}/"));
+    let has_path = |line: &&str| paths.iter().any(|path| line.contains(path.as_str()));
+    source.text.lines().filter(has_path).map(str::to_owned).collect()
+}
+
+impl Source {
+    fn is_engine(&self) -> bool {
+        self.path.starts_with("crates/lockkeeper/src/engines/")
+    }
+
+    fn ends_with_any(&self, ends: &[&str]) -> bool {
+        ends.iter().any(|end| self.path.ends_with(end))
+    }
+
+    /// The lines that are no comments, up to the unit tests at the end of the file.
+    fn code(&self) -> impl Iterator<Item = &str> {
+        self.text
+            .lines()
+            .take_while(|line| *line != "mod tests {")
+            .filter(|line| !line.trim_start().starts_with("//"))
+    }
+
+    fn code_lines_with(&self, words: &[&str]) -> Vec<String> {
+        let has_word = |line: &&str| words.iter().any(|word| line.contains(word));
+        // This file must name what it looks for.
+        let own = self.path.ends_with("tests/it/house_rules.rs");
+        self.code().filter(has_word).filter(|_| !own).map(str::to_owned).collect()
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    for folder in ["crates", "xtask", "bench", "decisions", ".ci"] {
+        collect(&root.join(folder), &mut found);
+    }
+    let shown = |path: &Path| path.strip_prefix(&root).unwrap_or(path).display().to_string();
+    let read = |path: &PathBuf| Source {
+        path: shown(path),
+        text: fs::read_to_string(path).unwrap_or_default(),
+    };
+    found.iter().map(read).collect()
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_source =
+            path.extension().is_some_and(|end| end == "rs" || end == "md" || end == "toml");
+        if path.is_dir() && !path.ends_with("target") {
+            collect(&path, found);
+        } else if is_source {
+            found.push(path);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! How a hold ends that nobody asked to end.
+
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+use lockkeeper::{ErrorKind, Key, Locks, Loss, clock::Clock, engines::memory::Memory};
+
+use crate::tools::{LONG, SHORT_TTL, Troubled};
+
+#[tokio::test]
+async fn a_lock_taken_away_is_told_by_the_next_renewal() {
+    let troubled = Troubled::default();
+    let locks = troubled.locks();
+    let guard = locks.lock("a").ttl(SHORT_TTL).acquire().await.unwrap();
+    troubled.memory.take_away(&Key::new("a").unwrap());
+    let loss = tokio::time::timeout(LONG, guard.lost()).await.expect("told");
+    assert!(matches!(loss, Loss::TakenAway(_)), "{loss:?}");
+    assert!(!guard.is_held());
+    assert_eq!(guard.remaining(), Some(Duration::ZERO));
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[tokio::test]
+async fn a_guard_that_was_lost_does_not_release_its_successor() {
+    let troubled = Troubled::default();
+    let locks = troubled.locks();
+    let lost = locks.lock("a").ttl(SHORT_TTL).acquire().await.unwrap();
+    troubled.memory.take_away(&Key::new("a").unwrap());
+    lost.lost().await;
+    let next = locks.lock("a").acquire_within(LONG).await.unwrap();
+    assert!(next.fence() > lost.fence());
+    drop(lost);
+    assert!(locks.lock("a").try_acquire().await.unwrap().is_none());
+    assert!(next.is_held());
+}
+
+#[tokio::test]
+async fn those_in_line_behind_a_lost_hold_are_served() {
+    let troubled = Troubled::default();
+    let locks = troubled.locks();
+    let lost = locks.lock("a").ttl(SHORT_TTL).acquire().await.unwrap();
+    let waits = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock("a").acquire_within(LONG).await.map(|guard| guard.fence()) }
+    });
+    tokio::task::yield_now().await;
+    troubled.memory.take_away(&Key::new("a").unwrap());
+    assert!(waits.await.unwrap().unwrap() > lost.fence());
+}
+
+#[tokio::test]
+async fn an_engine_that_does_not_answer_costs_the_lock_at_the_end_of_the_lease_and_no_sooner() {
+    let troubled = Troubled::default();
+    let locks = troubled.locks();
+    let guard = locks.lock("a").ttl(Duration::from_millis(600)).acquire().await.unwrap();
+    troubled.cut_off(true);
+    let remaining = guard.remaining().unwrap();
+    let start = Instant::now();
+    assert_eq!(guard.lost().await, Loss::Expired);
+    assert!(start.elapsed() + Duration::from_millis(5) >= remaining, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn one_failed_renewal_does_not_lose_the_lock() {
+    let troubled = Troubled::default();
+    let locks = troubled.locks();
+    let guard = locks.lock("a").ttl(Duration::from_millis(900)).acquire().await.unwrap();
+    troubled.cut_off(true);
+    tokio::time::sleep(Duration::from_millis(450)).await;
+    troubled.cut_off(false);
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert!(guard.is_held());
+}
+
+#[test]
+fn the_end_is_told_within_50_ms_though_the_steward_is_stalled() {
+    let troubled = Troubled::default();
+    let locks = troubled.locks();
+    // The best of five: the machine may be slower, the library not.
+    let late = (0..5)
+        .map(|n| {
+            troubled.switches.stalls.store(true, Ordering::SeqCst);
+            lockkeeper::blocking::block_on(async {
+                let lock = locks.lock(&format!("a {n}")).ttl(SHORT_TTL);
+                let guard = lock.acquire().await.unwrap();
+                let end = Instant::now() + guard.remaining().unwrap();
+                assert_eq!(guard.lost().await, Loss::Expired);
+                Instant::now().saturating_duration_since(end)
+            })
+        })
+        .min();
+    assert!(late.unwrap() < Duration::from_millis(50), "{late:?}");
+}
+
+#[tokio::test]
+async fn work_is_stopped_when_the_lock_is_lost() {
+    let troubled = Troubled::default();
+    let locks = troubled.locks();
+    let guard = locks.lock("a").ttl(SHORT_TTL).acquire().await.unwrap();
+    assert_eq!(guard.protect(async { 7 }).await.unwrap(), 7);
+    troubled.memory.take_away(&Key::new("a").unwrap());
+    let error = guard.protect(std::future::pending::<()>()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.to_string().contains("\"a\""), "{error}");
+}
+
+#[tokio::test]
+async fn a_maximum_hold_ends_a_hold_that_is_renewed_and_frees_the_key() {
+    let locks = Locks::connect("memory:").await.unwrap();
+    let lock = locks.lock("a").ttl(SHORT_TTL);
+    let guard = lock.clone().maximum_hold(Duration::from_millis(500)).acquire().await.unwrap();
+    assert_eq!(guard.lost().await, Loss::MaximumHold);
+    let next = lock.acquire_within(LONG).await.unwrap();
+    // The next one, passed on or not, has no maximum.
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert!(next.is_held());
+}
+
+#[tokio::test]
+async fn a_maximum_hold_counts_per_turn() {
+    let locks = Locks::connect("memory:").await.unwrap();
+    let lock = locks.lock("a").maximum_hold(Duration::from_millis(400));
+    let first = lock.acquire().await.unwrap();
+    let second = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    drop(first);
+    let second = second.await.unwrap();
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    assert!(second.is_held(), "350 ms of 400 have passed since its turn began");
+    assert_eq!(second.lost().await, Loss::MaximumHold);
+}
+
+#[test]
+fn after_a_suspend_a_hold_is_over_at_once() {
+    let clock = Clock::by_hand();
+    let memory = Memory::default();
+    let locks = Locks::builder().clock(clock.clone()).build(Box::new(memory)).unwrap();
+    lockkeeper::blocking::block_on(async {
+        let guard = locks.lock("a").acquire().await.unwrap();
+        assert!(guard.is_held());
+        clock.advance(Duration::from_secs(3600));
+        assert!(!guard.is_held());
+        guard.lost().await;
+    });
+}
+
+#[test]
+fn a_clock_moved_by_hand_renews() {
+    let clock = Clock::by_hand();
+    let locks = Locks::builder().clock(clock.clone()).build(Box::new(Memory::default())).unwrap();
+    lockkeeper::blocking::block_on(async {
+        let guard = locks.lock("a").acquire().await.unwrap();
+        for _ in 0..10 {
+            let before = guard.remaining().unwrap();
+            clock.advance(Duration::from_secs(4));
+            let start = Instant::now();
+            while guard.remaining().unwrap() < before && start.elapsed() < LONG {
+                std::thread::yield_now();
+            }
+            assert!(guard.remaining().unwrap() >= before);
+        }
+    });
+}

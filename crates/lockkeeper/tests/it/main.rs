@@ -1,0 +1,16 @@
+//! One binary for all integration tests: each further one would be linked anew.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod cancelling;
+
+mod house_rules;
+mod loss;
+mod macros;
+
+mod owners;
+
+mod processes;
+mod requests;
+mod runtimes;
+mod tools;
+mod turns;

@@ -1,0 +1,247 @@
+//! A good engine with one thing done wrong.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use lockkeeper::{
+    Error, Key, Result,
+    engine::{
+        Attempt, Claim, Engine, Inspector, Listed, Moment, OwnerId, Profile, Request, Standing, Who,
+    },
+    engines::memory::Memory,
+};
+
+/// The memory engine at the end of a wire that can be cut.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wired {
+    pub(crate) memory: Memory,
+    pub(crate) cut: Arc<AtomicBool>,
+}
+
+impl Engine for Wired {
+    fn profile(&self) -> Profile {
+        self.memory.profile()
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        Box::new(WiredClaim { claim: self.memory.claim(request), cut: Arc::clone(&self.cut) })
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        self.memory.inspector()
+    }
+}
+
+#[derive(Debug)]
+struct WiredClaim {
+    claim: Box<dyn Claim>,
+    cut: Arc<AtomicBool>,
+}
+
+impl WiredClaim {
+    fn reach(&mut self) -> Result<&mut Box<dyn Claim>> {
+        match self.cut.load(Ordering::SeqCst) {
+            false => Ok(&mut self.claim),
+            true => Err(Error::unreachable("no answer", "the wire is cut")),
+        }
+    }
+}
+
+#[async_trait]
+impl Claim for WiredClaim {
+    async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+        self.reach()?.attempt(now).await
+    }
+
+    async fn renew(&mut self, now: Moment) -> Result<Standing> {
+        self.reach()?.renew(now).await
+    }
+
+    async fn release(&mut self) -> Result<()> {
+        self.reach()?.release().await
+    }
+
+    async fn changed(&mut self) {
+        self.claim.changed().await;
+    }
+}
+
+/// What a defect has to do with: one claim and what became of it.
+#[derive(Debug)]
+pub(super) struct Stake {
+    pub(super) engine: Wired,
+    pub(super) request: Request,
+    pub(super) claim: Box<dyn Claim>,
+    /// How many attempts there were, and how many of them were granted.
+    pub(super) n_attempts: u32,
+    pub(super) n_grants: u32,
+    pub(super) n_releases: u32,
+    /// For whatever else a defect wants to remember.
+    pub(super) mark: bool,
+}
+
+impl Stake {
+    pub(super) fn key(&self) -> &Key {
+        &self.request.key
+    }
+
+    pub(super) fn was_granted(&self) -> bool {
+        self.n_grants > 0
+    }
+
+    /// What a sound engine does.
+    pub(super) async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+        self.n_attempts += 1;
+        let answer = self.claim.attempt(now).await?;
+        self.n_grants += u32::from(matches!(answer, Attempt::Granted(_)));
+        Ok(answer)
+    }
+
+    pub(super) async fn release(&mut self) -> Result<()> {
+        self.n_releases += 1;
+        self.claim.release().await
+    }
+
+    /// Another claim of the same owner that asks for something else.
+    pub(super) fn twin(&self, change: impl FnOnce(&mut Request)) -> Box<dyn Claim> {
+        let mut request = self.request.clone();
+        change(&mut request);
+        self.engine.claim(request)
+    }
+}
+
+/// One thing done wrong; everything else is done right.
+#[async_trait]
+pub(super) trait Defect: Send + Sync + fmt::Debug + 'static {
+    fn request(&self, _request: &mut Request) {}
+
+    async fn attempt(&self, stake: &mut Stake, now: Moment) -> Result<Attempt> {
+        stake.attempt(now).await
+    }
+
+    async fn renew(&self, stake: &mut Stake, now: Moment) -> Result<Standing> {
+        stake.claim.renew(now).await
+    }
+
+    async fn release(&self, stake: &mut Stake) -> Result<()> {
+        stake.release().await
+    }
+
+    async fn changed(&self, stake: &mut Stake) {
+        stake.claim.changed().await;
+    }
+
+    fn dropped(&self, _stake: Stake) {}
+
+    async fn who(&self, memory: &Memory, key: &Key) -> Result<Who> {
+        memory.who(key).await
+    }
+
+    async fn list(&self, memory: &Memory) -> Result<Vec<Listed>> {
+        memory.list().await
+    }
+
+    async fn tidy(&self, memory: &Memory, idle: Duration, now: Moment) -> Result<usize> {
+        memory.tidy(idle, now).await
+    }
+}
+
+/// The engine with the defect.
+#[derive(Clone, Debug)]
+pub(super) struct Planted {
+    pub(super) engine: Wired,
+    pub(super) defect: Arc<dyn Defect>,
+}
+
+impl Engine for Planted {
+    fn profile(&self) -> Profile {
+        self.engine.profile()
+    }
+
+    fn claim(&self, mut request: Request) -> Box<dyn Claim> {
+        self.defect.request(&mut request);
+        let stake = Stake {
+            engine: self.engine.clone(),
+            claim: self.engine.claim(request.clone()),
+            request,
+            n_attempts: 0,
+            n_grants: 0,
+            n_releases: 0,
+            mark: false,
+        };
+        Box::new(PlantedClaim { stake: Some(stake), defect: Arc::clone(&self.defect) })
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Inspector for Planted {
+    async fn who(&self, key: &Key) -> Result<Who> {
+        self.defect.who(&self.engine.memory, key).await
+    }
+
+    async fn list(&self) -> Result<Vec<Listed>> {
+        self.defect.list(&self.engine.memory).await
+    }
+
+    async fn tidy(&self, idle: Duration, now: Moment) -> Result<usize> {
+        self.defect.tidy(&self.engine.memory, idle, now).await
+    }
+}
+
+#[derive(Debug)]
+struct PlantedClaim {
+    // Taken out only when dropped.
+    stake: Option<Stake>,
+    defect: Arc<dyn Defect>,
+}
+
+impl PlantedClaim {
+    fn parts(&mut self) -> (&mut Stake, &dyn Defect) {
+        (self.stake.as_mut().unwrap(), &*self.defect)
+    }
+}
+
+#[async_trait]
+impl Claim for PlantedClaim {
+    async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+        let (stake, defect) = self.parts();
+        defect.attempt(stake, now).await
+    }
+
+    async fn renew(&mut self, now: Moment) -> Result<Standing> {
+        let (stake, defect) = self.parts();
+        defect.renew(stake, now).await
+    }
+
+    async fn release(&mut self) -> Result<()> {
+        let (stake, defect) = self.parts();
+        defect.release(stake).await
+    }
+
+    async fn changed(&mut self) {
+        let (stake, defect) = self.parts();
+        defect.changed(stake).await;
+    }
+}
+
+impl Drop for PlantedClaim {
+    fn drop(&mut self) {
+        if let Some(stake) = self.stake.take() {
+            self.defect.dropped(stake);
+        }
+    }
+}
+
+/// The owner that all claims have in an engine that cannot tell them apart.
+pub(super) const EVERYBODY: OwnerId = OwnerId(1);

@@ -1,0 +1,90 @@
+//! Defects in giving back.
+
+use async_trait::async_trait;
+use futures_lite::future;
+use lockkeeper::{
+    Error, Result,
+    engine::{Attempt, Moment},
+};
+
+use super::machine::{Defect, Stake};
+
+#[derive(Debug)]
+pub(super) struct ReleasesNothing;
+
+#[async_trait]
+impl Defect for ReleasesNothing {
+    async fn release(&self, _: &mut Stake) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ReleasesOnlyOnce;
+
+#[async_trait]
+impl Defect for ReleasesOnlyOnce {
+    async fn release(&self, stake: &mut Stake) -> Result<()> {
+        if stake.n_releases > 0 {
+            return Err(Error::refused("not held"));
+        }
+        stake.release().await
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ReleasesOnlyWhatIsHeld;
+
+#[async_trait]
+impl Defect for ReleasesOnlyWhatIsHeld {
+    async fn release(&self, stake: &mut Stake) -> Result<()> {
+        if !stake.was_granted() {
+            return Err(Error::refused("not held"));
+        }
+        stake.release().await
+    }
+}
+
+/// Whoever releases, it is free.
+#[derive(Debug)]
+pub(super) struct ReleasesByKey;
+
+#[async_trait]
+impl Defect for ReleasesByKey {
+    async fn release(&self, stake: &mut Stake) -> Result<()> {
+        stake.engine.memory.take_away(stake.key());
+        stake.release().await
+    }
+}
+
+/// The same, but only if it was ours once.
+#[derive(Debug)]
+pub(super) struct ReleasesByKeyWhatItOnceHeld;
+
+#[async_trait]
+impl Defect for ReleasesByKeyWhatItOnceHeld {
+    async fn release(&self, stake: &mut Stake) -> Result<()> {
+        if stake.was_granted() {
+            stake.engine.memory.take_away(stake.key());
+        }
+        stake.release().await
+    }
+}
+
+/// A grant whose answer nobody waited for is not given back.
+#[derive(Debug)]
+pub(super) struct ReleasesOnlyWhatItHeardOf;
+
+#[async_trait]
+impl Defect for ReleasesOnlyWhatItHeardOf {
+    async fn attempt(&self, stake: &mut Stake, now: Moment) -> Result<Attempt> {
+        let answer = stake.attempt(now).await;
+        future::yield_now().await;
+        stake.mark = true;
+        answer
+    }
+
+    async fn release(&self, stake: &mut Stake) -> Result<()> {
+        if stake.mark { stake.release().await } else { Ok(()) }
+    }
+}

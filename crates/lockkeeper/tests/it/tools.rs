@@ -1,0 +1,101 @@
+//! What several tests need.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use lockkeeper::{
+    Locks, Result,
+    engine::{Attempt, Claim, Engine, Moment, Profile, Request, Standing},
+    engines::memory::Memory,
+};
+
+/// Long enough that only a hang gets there.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+/// A ttl short enough to wait for.
+pub(crate) const SHORT_TTL: Duration = Duration::from_millis(200);
+
+pub(crate) async fn memory() -> Locks {
+    Locks::connect("memory:").await.unwrap()
+}
+
+/// The memory engine with switches: what a test wants to go wrong.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Troubled {
+    pub(crate) memory: Memory,
+    pub(crate) switches: Arc<Switches>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Switches {
+    /// Calls are answered with "unreachable".
+    pub(crate) cut_off: AtomicBool,
+    /// Renewals block the thread that asks, for a second each.
+    pub(crate) stalls: AtomicBool,
+}
+
+impl Troubled {
+    pub(crate) fn locks(&self) -> Locks {
+        Locks::with_engine(self.clone()).unwrap()
+    }
+
+    pub(crate) fn cut_off(&self, cut_off: bool) {
+        self.switches.cut_off.store(cut_off, Ordering::SeqCst);
+    }
+}
+
+impl Engine for Troubled {
+    fn profile(&self) -> Profile {
+        self.memory.profile()
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        let switches = Arc::clone(&self.switches);
+        Box::new(TroubledClaim { claim: self.memory.claim(request), switches })
+    }
+}
+
+#[derive(Debug)]
+struct TroubledClaim {
+    claim: Box<dyn Claim>,
+    switches: Arc<Switches>,
+}
+
+impl TroubledClaim {
+    fn check(&self) -> Result<()> {
+        if self.switches.cut_off.load(Ordering::SeqCst) {
+            return Err(lockkeeper::Error::unreachable("no answer", "the cable is cut"));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Claim for TroubledClaim {
+    async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+        self.check()?;
+        self.claim.attempt(now).await
+    }
+
+    async fn renew(&mut self, now: Moment) -> Result<Standing> {
+        if self.switches.stalls.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        self.check()?;
+        self.claim.renew(now).await
+    }
+
+    async fn release(&mut self) -> Result<()> {
+        self.check()?;
+        self.claim.release().await
+    }
+
+    async fn changed(&mut self) {
+        self.claim.changed().await;
+    }
+}

@@ -1,0 +1,36 @@
+//! The chores of this repository: `cargo xtask test | bench | proof`.
+#![allow(clippy::print_stderr, reason = "this is a command")]
+
+mod checks;
+mod packages;
+mod steps;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test            installs what the tests need, then runs format, lints, tests, docs and examples
+  proof [NAME]    heavy proofs with real processes (all of them without a name; --quick, --seed N)
+  bench [TABLE]   side by side with the raw engine and with peers (--check fails on a missed ratio)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments.split_first() {
+        Some((command, rest)) => match (command.as_str(), rest) {
+            ("test", []) => checks::all(),
+            ("proof", rest) => steps::proof(rest),
+            ("bench", rest) => steps::bench(rest),
+            _ => Err(USAGE.into()),
+        },
+        None => Err(USAGE.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
