@@ -1,6 +1,6 @@
 //! The command line: what can be typed, and what the help says about it.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, io::Write, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum, error::ErrorKind};
 
@@ -114,7 +114,7 @@ pub(crate) struct Hold {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     pub(crate) grace: Duration,
 
-    /// What others see in who
+    /// What others see in who [default: the name of the command]
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 
@@ -153,7 +153,7 @@ pub(crate) fn report(error: &clap::Error) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // A reader who left early has seen enough.
-            let _ = error.print();
+            let _ = error.print().and_then(|()| std::io::stdout().flush());
             Exit::Done
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

@@ -17,8 +17,11 @@ use crate::{
     args::Hold,
     exit::Failure,
     message,
-    run::{Ending, child_of},
+    run::{Ending, FENCE, child_of},
 };
+
+/// The standard library has seen to it.
+pub(crate) fn survive_broken_pipes() {}
 
 /// How often the child and the lock are looked at.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -40,7 +43,7 @@ impl Post {
 
     /// Runs the command of `hold` until it has ended, or the lock is lost.
     pub(crate) fn run(&self, guard: &Guard, hold: &Hold) -> Result<Ending, Failure> {
-        let mut child = match child_of(hold, guard.fence()).spawn() {
+        let mut child = match child_of(hold).env(FENCE, guard.fence().to_string()).spawn() {
             Ok(child) => child,
             Err(error) => return Ok(Ending::NotStarted(error.raw_os_error().unwrap_or(0))),
         };

@@ -1,7 +1,5 @@
 //! Exit codes: the one table that the code, `--help` and the manual page are made from.
 
-use std::process::ExitCode;
-
 use lockkeeper::{Error, ErrorKind};
 
 use crate::message;
@@ -14,6 +12,7 @@ pub(crate) enum Exit {
     /// The child's own status, or 128 + n when signal n ended it.
     Child(u8),
     /// Signal n ended the wait for the lock.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "elsewhere it ends us too"))]
     Signal(u8),
     Usage,
     Unreachable,
@@ -55,12 +54,6 @@ impl Exit {
             Self::CannotExecute => 126,
             Self::NotFound => 127,
         }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
     }
 }
 

@@ -1,4 +1,7 @@
 //! The command `lockkeeper`: runs a command while it holds a lock, shows who holds and who waits.
+// On Linux the program begins in linux/process.rs, which says why.
+#![cfg_attr(all(target_os = "linux", not(test)), no_main)]
+#![cfg_attr(test, allow(dead_code, reason = "tests begin elsewhere"))]
 
 mod args;
 mod exit;
@@ -15,7 +18,7 @@ mod post;
 #[path = "linux/mod.rs"]
 mod post;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 use clap::Parser;
 
@@ -25,24 +28,33 @@ use crate::{
     run::Patience,
 };
 
-fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+#[cfg(not(target_os = "linux"))]
+fn main() -> std::process::ExitCode {
+    begin(std::env::args_os().collect()).code().into()
+}
+
+/// Does what the command line says.
+fn begin(words: Vec<OsString>) -> Exit {
+    let args = match Args::try_parse_from(words) {
         Ok(args) => args,
-        Err(error) => return args::report(&error).into(),
-    };
-    match perform(&args) {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
-            if let Some(text) = &failure.message {
-                message::say(text);
-            }
-            failure.exit.into()
+        Err(error) => {
+            post::survive_broken_pipes();
+            return args::report(&error);
         }
-    }
+    };
+    perform(&args).unwrap_or_else(|failure| {
+        if let Some(text) = &failure.message {
+            message::say(text);
+        }
+        failure.exit
+    })
 }
 
 fn perform(args: &Args) -> Result<Exit, Failure> {
     let url = args.url();
+    if !matches!(args.command, Command::Run { .. } | Command::Try { .. }) {
+        post::survive_broken_pipes();
+    }
     match &args.command {
         Command::Run { hold, within: None } => run::run(url, hold, Patience::Waits),
         Command::Run { hold, within: Some(limit) } => run::run(url, hold, Patience::Within(*limit)),

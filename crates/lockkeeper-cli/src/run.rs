@@ -1,6 +1,9 @@
 //! `run` and `try`: take the lock, run the command, give the lock back.
 
-use std::{ffi::OsStr, io::IsTerminal, process::Command, time::Duration};
+use std::{
+    borrow::Cow, ffi::OsStr, io::IsTerminal, mem::ManuallyDrop, path::Path, process::Command,
+    time::Duration,
+};
 
 use lockkeeper::{ErrorKind, Guard, Lock, Locks};
 
@@ -29,6 +32,7 @@ pub(crate) enum Ending {
     /// It was stopped, because the lock was lost.
     Lost,
     /// It was stopped, because what looked after it is gone.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no warden"))]
     WardenGone,
 }
 
@@ -40,13 +44,13 @@ pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<
         Some(url) => post.wait_for(Locks::connect(url))??,
         None => Locks::embedded()?,
     };
+    // The process is about to end: to send its threads home first would only cost time.
+    let locks = ManuallyDrop::new(locks);
     let mut lock = locks.lock(&hold.key);
     if let Some(ttl) = hold.ttl {
         lock = lock.ttl(ttl);
     }
-    if let Some(label) = &hold.label {
-        lock = lock.label(label);
-    }
+    lock = lock.label(&label_of(hold));
     if hold.barging {
         lock = lock.barging();
     }
@@ -56,6 +60,15 @@ pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<
     // A signal now changes nothing any more: the command has ended, and so do we.
     let released = post.wait_for(guard.release()).unwrap_or(Ok(()));
     conclude(ending, hold, released)
+}
+
+/// What others see: the given label, or the name of the command without its folder.
+fn label_of(hold: &Hold) -> Cow<'_, str> {
+    match (&hold.label, hold.command.first()) {
+        (Some(label), _) => label.into(),
+        (None, Some(name)) => Path::new(name).file_name().unwrap_or(name).to_string_lossy(),
+        (None, None) => "".into(),
+    }
 }
 
 fn take(
@@ -95,15 +108,19 @@ fn holder(post: &Post, locks: &Locks, hold: &Hold) -> Result<String, Failure> {
     Ok(holder.map_or(String::new(), |holder| format!(", {}", message::held_by(&holder))))
 }
 
-/// The command line of `hold`, and what its environment says about the lock.
-pub(crate) fn child_of(hold: &Hold, fence: u64) -> Command {
+/// The variable that tells the command its fence.
+pub(crate) const FENCE: &str = "LOCKKEEPER_FENCE";
+
+/// The command line of `hold`, and what its environment says about the lock; only the fence is
+/// still missing.
+pub(crate) fn child_of(hold: &Hold) -> Command {
     let (name, arguments) = match hold.command.split_first() {
         Some((name, arguments)) => (name.as_os_str(), arguments),
         None => (OsStr::new(""), &[][..]),
     };
     let mut child = Command::new(name);
     child.args(arguments);
-    child.env("LOCKKEEPER_KEY", &hold.key).env("LOCKKEEPER_FENCE", fence.to_string());
+    child.env("LOCKKEEPER_KEY", &hold.key).env_remove(FENCE);
     let url = std::env::var_os("LOCKKEEPER_URL").unwrap_or_default();
     if message::has_userinfo(&url.to_string_lossy()) {
         child.env_remove("LOCKKEEPER_URL");

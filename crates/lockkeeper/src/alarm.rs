@@ -34,6 +34,8 @@ struct State {
     holds: Book<Arc<Held>>,
     wakers: BTreeMap<(Moment, u64), Waker>,
     n_alarms_made: u64,
+    /// When the hold entered last is due, also when it has left by now.
+    last_due: Moment,
     /// Until when the thread sleeps; [`AWAKE`] while it is up and will look again by itself.
     sleeps_until: Moment,
     thread: Thread,
@@ -54,6 +56,7 @@ impl Alarms {
             holds: Book::default(),
             wakers: BTreeMap::new(),
             n_alarms_made: 0,
+            last_due: AWAKE,
             sleeps_until: AWAKE,
             thread: Thread::NotYet,
         };
@@ -65,6 +68,7 @@ impl Alarms {
         let mut state = locked(&self.0.state);
         self.0.ensure_thread(&mut state)?;
         let (entry, due) = state.holds.enter(now, due, held);
+        state.last_due = due;
         self.0.nudge_if_asleep_past(due, &state);
         Ok(entry)
     }
@@ -137,6 +141,16 @@ impl Drop for Alarm {
     }
 }
 
+impl State {
+    fn next_due(&self, now: Moment) -> Moment {
+        let first_waker = self.wakers.first_key_value().map(|((at, _), _)| *at);
+        // One who takes and releases a lock in a loop enters a hold again and again: to look once
+        // in vain is cheaper than to be woken for each.
+        let lull = if self.last_due > now { self.last_due } else { Moment::NEVER };
+        self.holds.next_due().min(first_waker.unwrap_or(Moment::NEVER)).min(lull)
+    }
+}
+
 impl Shared {
     fn ensure_thread(self: &Arc<Self>, state: &mut State) -> Result<()> {
         if state.thread != Thread::NotYet {
@@ -178,8 +192,7 @@ impl Shared {
                 holds.push(held);
             }
             if wakers.is_empty() && holds.is_empty() {
-                let first_waker = state.wakers.first_key_value().map(|((at, _), _)| *at);
-                let until = state.holds.next_due().min(first_waker.unwrap_or(Moment::NEVER));
+                let until = state.next_due(now);
                 state.sleeps_until = until;
                 drop(state);
                 self.sleeper.sleep(until);

@@ -76,6 +76,19 @@ impl fmt::Debug for Moment {
     }
 }
 
+/// A moment known to some milliseconds, on a clock that may stand still during suspend: only good
+/// for telling how long something took, among its own kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rough(Moment);
+
+impl Add<Duration> for Rough {
+    type Output = Self;
+
+    fn add(self, later: Duration) -> Self {
+        Self(self.0 + later)
+    }
+}
+
 /// Where moments come from: the system, or a test that moves time by hand.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<ByHand>>);
@@ -99,6 +112,14 @@ impl Clock {
         match &self.0 {
             None => boot_now(),
             Some(by_hand) => Moment::from_nanos(by_hand.now_ns.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// Now, to some milliseconds, for a fraction of the cost.
+    pub(crate) fn rough(&self) -> Rough {
+        match &self.0 {
+            None => rough_now(),
+            Some(_) => Rough(self.now()),
         }
     }
 
@@ -190,9 +211,17 @@ impl Bed {
 
 #[cfg(target_os = "linux")]
 fn boot_now() -> Moment {
-    use nix::time::{ClockId, clock_gettime};
-    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default();
-    Moment::from_nanos(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+    linux::read(nix::time::ClockId::CLOCK_BOOTTIME)
+}
+
+#[cfg(target_os = "linux")]
+fn rough_now() -> Rough {
+    Rough(linux::read(nix::time::ClockId::CLOCK_MONOTONIC_COARSE))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn rough_now() -> Rough {
+    Rough(boot_now())
 }
 
 /// Elsewhere: monotonic, which may stand still during suspend. The platform notes say so.
@@ -218,6 +247,11 @@ mod linux {
     };
 
     use super::Moment;
+
+    pub(super) fn read(clock: nix::time::ClockId) -> Moment {
+        let now = nix::time::clock_gettime(clock).map(Duration::from).unwrap_or_default();
+        Moment::from_nanos(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+    }
 
     /// A timer on the clock that counts suspend (it fires right after waking up), and an event to
     /// interrupt it.

@@ -206,6 +206,8 @@ pub struct Profile {
     pub fencing: Fencing,
     /// How a waiter learns that its turn has come.
     pub wake: Wake,
+    /// Whether asking and releasing need to wait for anybody.
+    pub answers: Answers,
     /// The promise in plain words.
     pub promise: &'static str,
 }
@@ -220,6 +222,7 @@ impl Profile {
             fairness: Fairness::None,
             fencing: Fencing::None,
             wake: Wake::Asked,
+            answers: Answers::Later,
             promise: "",
         }
     }
@@ -275,6 +278,15 @@ pub enum Wake {
     Asked,
     /// It is told.
     Told,
+}
+
+/// Whether the calls of a claim need to wait for anybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// `attempt`, and the `release` of a claim that holds, are ready when first polled.
+    AtOnce,
+    /// They may take a while.
+    Later,
 }
 
 /// Looks at locks without disturbing them.

@@ -1,20 +1,25 @@
 //! The errands of the steward: to ask, to wait, to renew, to give back. Every one of them owns its
 //! claim and runs to its end.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use futures_lite::future;
 
 use crate::{
     clock::Moment,
-    engine::{Attempt, Claim, Patience, Standing, Wake},
+    engine::{Answers, Attempt, Claim, Patience, Standing, Wake},
     error::{Call, Error, ErrorKind, Result},
     event::Event,
     guard::Loss,
     held::{Held, Taken},
     line::{Line, Unwanted},
     steward::Errand,
-    turn::{Answer, Terms},
+    turn::{Answer, Terms, Turn},
 };
 
 /// The longest pause before a waiting claim is asked about again, when the engine tells of changes
@@ -26,34 +31,87 @@ const PAUSE_IN_TROUBLE: Duration = Duration::from_secs(1);
 /// The first pause of a row; they double from there.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
+/// Asks for whoever has just opened the line. What cannot be answered at once is left as an errand.
+pub(crate) fn ask_at_once(line: &Line) -> Option<Errand> {
+    if line.house.profile.answers == Answers::Later {
+        return Some(asking(line));
+    }
+    let first = line.first_or_idle()?;
+    let (mut claim, sent_at) = claim_for(line, &first);
+    let answer = match at_once(claim.attempt(sent_at)) {
+        Some(Ok(Attempt::Granted(grant))) => {
+            match line.granted(claim, &grant, sent_at, Arc::clone(&first.wish.terms)) {
+                Ok(()) => return None,
+                Err(unwanted) => Err(unwanted),
+            }
+        }
+        Some(answer) => Ok((claim, answer)),
+        // It broke its promise; the claim frees what it may have taken.
+        None => return Some(asking(line)),
+    };
+    let line = line.clone();
+    Some(Box::pin(async move {
+        let next = match answer {
+            Err(unwanted) => decline(&line, unwanted, first.wish.patience).await,
+            Ok((claim, answer)) => turned_away(&line, &first, claim, answer).await,
+        };
+        if let Next::Ask = next {
+            ask(line).await;
+        }
+    }))
+}
+
 /// Asks the engine for whoever is first in line, until the line is served or empty.
 pub(crate) async fn ask(line: Line) {
     while let Some(first) = line.first_or_idle() {
-        let (house, wish) = (&line.house, &first.wish);
-        let mut claim = house.engine.claim(house.request(line.key(), wish));
-        let sent_at = house.clock.now();
-        match (claim.attempt(sent_at).await, wish.patience) {
-            (Ok(Attempt::Granted(grant)), patience) => {
-                match line.granted(claim, &grant, sent_at, Arc::clone(&wish.terms)) {
+        let (mut claim, sent_at) = claim_for(&line, &first);
+        let next = match claim.attempt(sent_at).await {
+            Ok(Attempt::Granted(grant)) => {
+                match line.granted(claim, &grant, sent_at, Arc::clone(&first.wish.terms)) {
                     Ok(()) => return,
-                    Err(unwanted) => decline(&line, unwanted, patience).await,
+                    Err(unwanted) => decline(&line, unwanted, first.wish.patience).await,
                 }
             }
-            (Ok(Attempt::Busy { .. }), Patience::Tries) => {
-                give_back_soon(&line, claim).await;
-                line.answer_first(Answer::Busy);
-            }
-            (Err(error), Patience::Tries) => {
-                give_back_soon(&line, claim).await;
-                let error = house.error_at(error, line.key(), Call::Acquire);
-                line.answer_first(Answer::Failed(error));
-            }
-            (answer, Patience::Waits) => {
-                // From here on it may take long: no caller's task should have it in hands.
-                let terms = Arc::clone(&wish.terms);
-                let errand = waiting(line.clone(), claim, terms, retry_in(answer));
-                return house.steward.adopt(errand);
-            }
+            answer => turned_away(&line, &first, claim, answer).await,
+        };
+        if let Next::Nothing = next {
+            return;
+        }
+    }
+}
+
+fn claim_for(line: &Line, first: &Turn) -> (Box<dyn Claim>, Moment) {
+    let house = &line.house;
+    (house.engine.claim(house.request(line.key(), &first.wish)), house.clock.now())
+}
+
+/// What the errand that asks has to do next.
+enum Next {
+    Ask,
+    Nothing,
+}
+
+/// The claim did not win: one who tries is told so, one who waits is looked after.
+async fn turned_away(
+    line: &Line,
+    first: &Turn,
+    claim: Box<dyn Claim>,
+    answer: Result<Attempt>,
+) -> Next {
+    match first.wish.patience {
+        Patience::Waits => {
+            // From here on it may take long: no caller's task should have it in hands.
+            let terms = Arc::clone(&first.wish.terms);
+            line.house.steward.adopt(waiting(line.clone(), claim, terms, retry_in(answer)));
+            Next::Nothing
+        }
+        Patience::Tries => {
+            give_back_soon(line, claim).await;
+            line.answer_first(match answer {
+                Ok(_) => Answer::Busy,
+                Err(error) => Answer::Failed(line.house.error_at(error, line.key(), Call::Acquire)),
+            });
+            Next::Ask
         }
     }
 }
@@ -178,7 +236,7 @@ impl Mood {
 }
 
 /// A grant came that cannot be used: gives it back and says why where somebody wants to know.
-async fn decline(line: &Line, unwanted: Unwanted, patience: Patience) {
+async fn decline(line: &Line, unwanted: Unwanted, patience: Patience) -> Next {
     give_back_soon(line, unwanted.claim).await;
     match unwanted.error {
         None => {}
@@ -186,6 +244,7 @@ async fn decline(line: &Line, unwanted: Unwanted, patience: Patience) {
         Some(error) if error.may_pass() => line.set_trouble(Some(error)),
         Some(error) => line.fail(&error),
     }
+    Next::Ask
 }
 
 /// Renews a hold; goes on trying while it still holds and nobody wants to release it.
@@ -213,6 +272,26 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
     held.renewal_ended();
 }
 
+/// Ends a hold whose guard was dropped: at once if the engine can, else as an errand.
+pub(crate) fn release_soon(held: Arc<Held>) {
+    let line = held.line.clone();
+    if line.house.profile.answers == Answers::AtOnce
+        && let Taken::Claim(mut claim) = held.take()
+    {
+        if !matches!(at_once(claim.release()), Some(Ok(()))) {
+            line.house.steward.adopt(give_back_at_last(line.clone(), claim));
+        }
+        if released(&line) {
+            line.house.steward.start(asking(&line));
+        }
+        return;
+    }
+    line.house.steward.start(Box::pin(async move {
+        // Nobody waits for the answer; trouble is told to observers.
+        let _ = release(held).await;
+    }));
+}
+
 /// Ends a hold at the engine, then asks again if somebody joined the line meanwhile.
 pub(crate) async fn release(held: Arc<Held>) -> Result<()> {
     let line = &held.line;
@@ -224,11 +303,16 @@ pub(crate) async fn release(held: Arc<Held>) -> Result<()> {
         }
         Taken::Gone => Ok(()),
     };
-    line.house.observers.tell(&Event::Released { key: line.key() });
-    if line.first_or_idle().is_some() {
+    if released(line) {
         asking(line).await;
     }
     answer
+}
+
+/// The claim is out of our hands. Answers whether somebody wants the next one.
+fn released(line: &Line) -> bool {
+    line.house.observers.tell(&Event::Released { key: line.key() });
+    line.first_or_idle().is_some()
 }
 
 /// Gives a claim back; if the engine does not answer, it is asked again in the background.
@@ -258,6 +342,14 @@ pub(crate) async fn give_back_at_last(line: Line, mut claim: Box<dyn Claim>) {
         let pause = mood.longer_pause(PAUSE_IN_TROUBLE);
         house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
         house.alarms.wait_until(now + pause).await;
+    }
+}
+
+/// The answer of a call that needs nobody to wait for.
+fn at_once<T>(call: impl Future<Output = T>) -> Option<T> {
+    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
     }
 }
 

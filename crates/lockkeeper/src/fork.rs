@@ -29,33 +29,48 @@ fn register() {
 }
 
 #[cfg(unix)]
+/// Elsewhere nobody forks.
+#[cfg(not(unix))]
+pub(crate) fn generation() -> u64 {
+    0
+}
+
+#[cfg(unix)]
 unsafe extern "C" fn count() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Forks, and tells whether `check` holds in the child.
 #[cfg(all(test, unix))]
-mod tests {
+pub(crate) fn holds_in_child(check: impl FnOnce() -> bool) -> bool {
     use nix::{
         sys::wait::{WaitStatus, waitpid},
         unistd::{ForkResult, fork},
     };
+    // SAFETY: the check takes no lock that another thread may have had, and memory can be
+    // allocated after a fork with the C libraries we test with.
+    match unsafe { fork() } {
+        Ok(ForkResult::Child) => {
+            let code = i32::from(!check());
+            // SAFETY: ends the child without running anything else of the test program.
+            unsafe { nix::libc::_exit(code) }
+        }
+        Ok(ForkResult::Parent { child }) => {
+            waitpid(child, None) == Ok(WaitStatus::Exited(child, 0))
+        }
+        Err(_) => false,
+    }
+}
 
+#[cfg(all(test, unix))]
+mod tests {
     use super::*;
 
     #[test]
     fn a_child_is_of_another_generation() {
         let before = generation();
-        // SAFETY: the child only reads an atomic number and ends.
-        match unsafe { fork() }.unwrap() {
-            ForkResult::Child => {
-                let code = i32::from(generation() == before);
-                // SAFETY: ends the child without running anything of the test program.
-                unsafe { nix::libc::_exit(code) }
-            }
-            ForkResult::Parent { child } => {
-                assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 0));
-                assert_eq!(generation(), before);
-            }
-        }
+        assert!(holds_in_child(|| generation() != before));
+        assert!(!holds_in_child(|| generation() == before));
+        assert_eq!(generation(), before);
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     held::Held,
     steward::Driven,
-    turn::Turn,
+    turn::{Had, Turn},
 };
 
 /// Proof that the lock is held, renewed in the background for as long as it lives.
@@ -49,11 +49,14 @@ impl fmt::Display for Loss {
 }
 
 impl Guard {
-    /// A guard over a turn; `None` if it is still a wish.
-    pub(crate) fn new(turn: Arc<Turn>) -> Option<Self> {
+    pub(crate) fn new(turn: Arc<Turn>, had: Had) -> Self {
+        Self { turn, held: had.held, fence: had.fence }
+    }
+
+    /// Another guard over a turn that is going on.
+    pub(crate) fn sharing(turn: Arc<Turn>) -> Option<Self> {
         let had = turn.had()?;
-        let (held, fence) = (Arc::clone(&had.held), had.fence);
-        Some(Self { turn, held, fence })
+        Some(Self::new(turn, had))
     }
 
     /// The key that is locked.
@@ -74,7 +77,7 @@ impl Guard {
     /// Whether the lock is held now: arithmetic on a clock that counts suspend, no network.
     pub fn is_held(&self) -> bool {
         let house = &self.held.line.house;
-        house.is_this_process() && self.held.holds_at(house.clock.now())
+        house.is_this_process() && self.held.holds(&house.clock)
     }
 
     /// How long the lock is held for certain if no renewal succeeds any more: zero when it is lost,
@@ -130,10 +133,7 @@ impl Guard {
     pub async fn release(self) -> Result<()> {
         let was_held = self.is_held();
         let Self { turn, held, .. } = self;
-        let Some(turn) = Arc::into_inner(turn) else { return Ok(()) };
-        if !held.line.house.is_this_process() {
-            return Ok(());
-        }
+        let Some(mut turn) = Arc::into_inner(turn) else { return Ok(()) };
         let answer = match turn.end() {
             Some(ended) => Driven::new(&held.line, Box::pin(errand::release(ended))).await,
             None => Ok(()),

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     book::Entry,
-    clock::Moment,
+    clock::{Clock, Moment},
     engine::{Claim, Lease},
     errand,
     error::{Error, ErrorKind, Result},
@@ -101,6 +101,11 @@ impl Held {
         !self.lost.is_up() && now < self.ends_at()
     }
 
+    /// The same now; the clock is only read if the hold ends by time.
+    pub(crate) fn holds(&self, clock: &Clock) -> bool {
+        !self.lost.is_up() && (self.ends_at() == Moment::NEVER || clock.now() < self.ends_at())
+    }
+
     pub(crate) fn loss(&self) -> Option<&Loss> {
         self.loss.get()
     }
@@ -112,13 +117,15 @@ impl Held {
     }
 
     /// A new turn begins, with its own maximum.
-    pub(crate) fn begin_turn(self: &Arc<Self>, now: Moment, turn_ends_at: Moment) {
+    pub(crate) fn begin_turn(self: &Arc<Self>, clock: &Clock, maximum_hold: Option<Duration>) {
         let mut keep = locked(&self.keep);
-        if keep.turn_ends_at != turn_ends_at {
-            keep.turn_ends_at = turn_ends_at;
-            // It was watched before, so the thread is there and this cannot fail.
-            let _ = self.watch(&mut keep, now);
+        if maximum_hold.is_none() && keep.turn_ends_at == Moment::NEVER {
+            return;
         }
+        let now = clock.now();
+        keep.turn_ends_at = maximum_hold.map_or(Moment::NEVER, |maximum| now + maximum);
+        // It was watched before, so the thread is there and this cannot fail.
+        let _ = self.watch(&mut keep, now);
     }
 
     /// Takes the claim out of keeping in order to give it back.

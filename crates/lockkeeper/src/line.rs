@@ -5,6 +5,7 @@
 //! has been kept from other processes for long enough. That is what makes a hot key cheap.
 
 use std::{
+    borrow::Cow,
     future::poll_fn,
     sync::{Arc, Mutex, Weak},
     task::{Poll, Waker},
@@ -12,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    clock::Moment,
+    clock::{Clock, Moment, Rough},
     engine::{Claim, Grant, Lease, Patience},
     errand,
     error::{Error, ErrorKind, Result},
@@ -73,9 +74,10 @@ struct Tenure {
     terms: Arc<Terms>,
     next_fence: u64,
     n_fences_left: u32,
-    pass_on_until: Moment,
-    turn: Weak<Turn>,
-    owner: Option<OwnerNumber>,
+    pass_on_until: Rough,
+    has_maximum: bool,
+    /// Whose turn it is, if others of the same owner may share it.
+    owner: Option<(OwnerNumber, Weak<Turn>)>,
 }
 
 /// A grant that nobody can use.
@@ -85,10 +87,10 @@ pub(crate) struct Unwanted {
 }
 
 /// What came of joining.
-pub(crate) enum Joined {
+pub(crate) enum Joined<'a> {
     /// Nobody here had asked: whoever opens the line must [`ask`](errand::ask).
-    Opened(Ticket),
-    Queued(Ticket),
+    Opened(Ticket<'a>),
+    Queued(Ticket<'a>),
     /// The owner has it already.
     Again(Arc<Turn>),
     /// It is held here, and the task would not wait.
@@ -105,14 +107,15 @@ impl Line {
     }
 
     /// Stands in line.
-    pub(crate) fn join(&self, wish: Wish) -> Joined {
+    pub(crate) fn join(&self, wish: Wish) -> Joined<'_> {
         let turn = Turn::new(wish);
-        let mut line = self.clone();
+        let mut line = Cow::Borrowed(self);
         loop {
             let mut state = locked(&line.record.state);
             if matches!(state.stage, Stage::Closed) {
                 drop(state);
-                line.record = line.house.line(line.key());
+                let record = self.house.line(self.key());
+                line = Cow::Owned(Self::new(Arc::clone(&self.house), record));
                 continue;
             }
             if let Some(shared) = state.shared_with(&turn.wish) {
@@ -181,8 +184,8 @@ impl Line {
             terms,
             next_fence: grant.fence,
             n_fences_left: grant.n_fences,
-            pass_on_until: now + PASS_ON_FOR,
-            turn: Weak::new(),
+            pass_on_until: self.house.clock.rough() + PASS_ON_FOR,
+            has_maximum: false,
             owner: None,
         };
         let before = std::mem::replace(&mut state.stage, Stage::Held(tenure));
@@ -195,29 +198,30 @@ impl Line {
     }
 
     /// A turn is over. Passes the lock on to the next in line if that may be; otherwise answers
-    /// the hold, which must then be [released](errand::release).
+    /// true, and the hold must be [released](errand::release).
     #[must_use = "a hold that is not passed on must be released"]
-    pub(crate) fn end_turn(&self, held: &Arc<Held>) -> Option<Arc<Held>> {
+    pub(crate) fn end_turn(&self, held: &Arc<Held>) -> bool {
         let mut guarded = locked(&self.record.state);
         let state = &mut *guarded;
         // If it was lost, the line has moved on without it.
-        let tenure = state.tenure_of(held)?;
-        if let Some(turn) = state.queue.first() {
-            let now = self.house.clock.now();
-            if tenure.may_pass_on_to(&turn.wish, now) {
-                held.begin_turn(now, turn.wish.turn_ends_at(now));
-                let fence = tenure.next_fence;
-                let wakers = state.begin_turn();
-                drop(guarded);
-                self.house.observers.tell(&Event::Passed { key: self.key(), fence });
-                wakers.wake();
-                return None;
+        let Some(tenure) = state.tenure_of(held) else { return false };
+        if let Some(next) = state.queue.first()
+            && tenure.may_pass_on_to(&next.wish, &self.house.clock)
+        {
+            if tenure.has_maximum || next.wish.maximum_hold.is_some() {
+                held.begin_turn(&self.house.clock, next.wish.maximum_hold);
             }
+            let fence = tenure.next_fence;
+            let wakers = state.begin_turn();
+            drop(guarded);
+            self.house.observers.tell(&Event::Passed { key: self.key(), fence });
+            wakers.wake();
+            return false;
         }
         let before = std::mem::replace(&mut state.stage, Stage::Asking);
         drop(guarded);
         drop(before);
-        Some(Arc::clone(held))
+        true
     }
 
     /// The hold was lost: those who wait are served by a new claim, the guard is on its own.
@@ -303,12 +307,8 @@ impl State {
 
     /// The turn that is going on, if the one who wishes may share it.
     fn shared_with(&self, wish: &Wish) -> Option<Arc<Turn>> {
-        match &self.stage {
-            Stage::Held(tenure) if wish.owner.is_some() && wish.owner == tenure.owner => {
-                tenure.turn.upgrade()
-            }
-            _ => None,
-        }
+        let (Stage::Held(tenure), Some(wisher)) = (&self.stage, wish.owner) else { return None };
+        tenure.owner.as_ref().filter(|(owner, _)| *owner == wisher)?.1.upgrade()
     }
 
     /// Whether nobody waits who would be served by a claim that waits.
@@ -329,11 +329,11 @@ impl State {
         // An engine without fences gives 0, for every turn.
         tenure.next_fence += u64::from(fence != 0);
         tenure.n_fences_left = tenure.n_fences_left.saturating_sub(1);
-        tenure.turn = Arc::downgrade(&turn);
-        tenure.owner = turn.wish.owner;
+        tenure.has_maximum = turn.wish.maximum_hold.is_some();
+        tenure.owner = turn.wish.owner.map(|owner| (owner, Arc::downgrade(&turn)));
         let mut wakers = Wakers::default();
-        if tenure.owner.is_some() {
-            let mates = self.queue.iter().filter(|(_, mate)| mate.wish.owner == tenure.owner);
+        if turn.wish.owner.is_some() {
+            let mates = self.queue.iter().filter(|(_, mate)| mate.wish.owner == turn.wish.owner);
             let mates: Vec<_> = mates.map(|(place, _)| place).collect();
             for mate in mates.into_iter().filter_map(|place| self.queue.remove(place)) {
                 wakers.more.extend(mate.answer(Answer::Shared(Arc::clone(&turn))));
@@ -359,11 +359,11 @@ impl Wakers {
 }
 
 impl Tenure {
-    fn may_pass_on_to(&self, wish: &Wish, now: Moment) -> bool {
+    fn may_pass_on_to(&self, wish: &Wish, clock: &Clock) -> bool {
         self.n_fences_left > 0
-            && now < self.pass_on_until
-            && self.held.holds_at(now)
-            && self.terms == wish.terms
+            && clock.rough() < self.pass_on_until
+            && self.held.holds(clock)
+            && (Arc::ptr_eq(&self.terms, &wish.terms) || self.terms == wish.terms)
     }
 }
 

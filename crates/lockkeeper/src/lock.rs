@@ -13,7 +13,7 @@ use crate::{
     locks::House,
     steward::Driven,
     ticket::Wait,
-    turn::{OwnerNumber, Terms, Turn, Wish},
+    turn::{OwnerNumber, Terms, Wish},
 };
 
 /// The longest ttl; a longer one would be a lock that outlives its dead holder for days.
@@ -28,7 +28,6 @@ pub const LONGEST_LABEL: usize = 256;
 /// Options are checked when the lock is acquired, so that the chain reads without question marks.
 #[derive(Clone, Debug)]
 pub struct Lock {
-    house: Arc<House>,
     line: Result<Line, BadKey>,
     owner: Option<OwnerNumber>,
     terms: Arc<Terms>,
@@ -46,7 +45,7 @@ impl Lock {
             Err(_) => Err(BadKey(key.into())),
         };
         let terms = Arc::clone(&house.terms);
-        Self { house: Arc::clone(house), line, owner, terms, maximum_hold: None }
+        Self { line, owner, terms, maximum_hold: None }
     }
 
     /// How long the lock outlives a holder that dies (100 ms to 24 h; the default is 10 s). It is
@@ -99,8 +98,7 @@ impl Lock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        let turn = self.ask(Patience::Tries, Moment::NEVER).await?;
-        Ok(turn.and_then(Guard::new))
+        self.ask(Patience::Tries, Moment::NEVER).await
     }
 
     /// Waits its turn for at most `limit`.
@@ -112,47 +110,53 @@ impl Lock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, limit: Duration) -> Result<Guard> {
-        let give_up_at = self.house.clock.now() + limit;
-        self.wait_until(give_up_at).await.map_err(|error| match (error.kind(), &self.line) {
-            (ErrorKind::TimedOut, Ok(line)) => {
-                let (key, engine) = (line.key(), self.house.profile.engine);
-                let message = format!("{key:?} was busy for {}", humantime::format_duration(limit));
-                Error::new(ErrorKind::TimedOut, message).about(engine, key)
+        let line = self.line()?;
+        let give_up_at = line.house.clock.now() + limit;
+        self.wait_until(give_up_at).await.map_err(|error| {
+            if error.kind() != ErrorKind::TimedOut {
+                return error;
             }
-            _ => error,
+            let (key, engine) = (line.key(), line.house.profile.engine);
+            let message = format!("{key:?} was busy for {}", humantime::format_duration(limit));
+            Error::new(ErrorKind::TimedOut, message).about(engine, key)
         })
     }
 
     async fn wait_until(&self, give_up_at: Moment) -> Result<Guard> {
-        let turn = self.ask(Patience::Waits, give_up_at).await?;
+        let guard = self.ask(Patience::Waits, give_up_at).await?;
         // Only one who tries is ever told that it is busy.
-        turn.and_then(Guard::new)
-            .ok_or_else(|| Error::new(ErrorKind::Other, "the lock was refused without a reason"))
+        let no_reason = || Error::new(ErrorKind::Other, "the lock was refused without a reason");
+        guard.ok_or_else(no_reason)
     }
 
-    async fn ask(&self, patience: Patience, give_up_at: Moment) -> Result<Option<Arc<Turn>>> {
-        let line = match &self.line {
-            Ok(line) => line,
-            Err(BadKey(key)) => return Key::from_arc(Arc::clone(key)).map(|_| None),
-        };
-        self.check().map_err(|error| self.house.error_at(error, line.key(), Call::Acquire))?;
+    async fn ask(&self, patience: Patience, give_up_at: Moment) -> Result<Option<Guard>> {
+        let line = self.line()?;
+        self.check(&line.house)
+            .map_err(|error| line.house.error_at(error, line.key(), Call::Acquire))?;
         let (owner, maximum_hold) = (self.owner, self.maximum_hold);
         let wish = Wish { terms: Arc::clone(&self.terms), patience, owner, maximum_hold };
         match line.join(wish) {
             Joined::Opened(ticket) => {
-                let errand = Box::pin(errand::ask(ticket.line.clone()));
-                let errand = Driven::new(&ticket.line, errand);
-                Wait::new(ticket, Some(errand), give_up_at).await
+                let errand = errand::ask_at_once(&ticket.line);
+                let errand = errand.map(|errand| Driven::new(&ticket.line, errand));
+                Wait::new(ticket, errand, give_up_at).await
             }
             Joined::Queued(ticket) => Wait::new(ticket, None, give_up_at).await,
-            Joined::Again(turn) => Ok(Some(turn)),
+            Joined::Again(turn) => Ok(Guard::sharing(turn)),
             Joined::Busy => Ok(None),
         }
     }
 
-    fn check(&self) -> Result<()> {
-        self.house.check_process()?;
-        let shortest = match self.house.profile.expiry {
+    fn line(&self) -> Result<&Line> {
+        self.line.as_ref().map_err(|BadKey(name)| match Key::from_arc(Arc::clone(name)) {
+            Err(error) => error,
+            Ok(key) => Error::new(ErrorKind::BadKey, format!("{key:?} is no key")),
+        })
+    }
+
+    fn check(&self, house: &House) -> Result<()> {
+        house.check_process()?;
+        let shortest = match house.profile.expiry {
             Expiry::Lease { shortest } => shortest.max(SHORTEST_TTL),
             Expiry::Session => SHORTEST_TTL,
         };

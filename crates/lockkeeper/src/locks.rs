@@ -244,7 +244,7 @@ pub(crate) struct House {
     pub(crate) alarms: Alarms,
     pub(crate) steward: Steward,
     pub(crate) observers: Observers,
-    lines: Mutex<HashMap<Key, Arc<LineRecord>>>,
+    lines: Mutex<HashMap<Key, Arc<LineRecord>, foldhash::fast::RandomState>>,
     first_owner: u128,
     n_numbers: AtomicU64,
     generation: u64,

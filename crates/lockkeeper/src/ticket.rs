@@ -1,6 +1,7 @@
 //! One task's place in one line, and the wait for its answer.
 
 use std::{
+    borrow::Cow,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -10,6 +11,7 @@ use crate::{
     alarm::Alarm,
     clock::Moment,
     error::{Error, ErrorKind, Result},
+    guard::Guard,
     line::Line,
     roll::Place,
     steward::Driven,
@@ -18,15 +20,16 @@ use crate::{
 
 /// A place in line. Dropping it leaves the line; a turn that was won but never seen passes on.
 #[derive(Debug)]
-pub(crate) struct Ticket {
-    pub(crate) line: Line,
+pub(crate) struct Ticket<'a> {
+    // Owned only in the rare case that the line was closed and had to be opened anew.
+    pub(crate) line: Cow<'a, Line>,
     turn: Arc<Turn>,
     place: Place,
     answered: bool,
 }
 
-impl Ticket {
-    pub(crate) fn new(line: Line, turn: Arc<Turn>, place: Place) -> Self {
+impl<'a> Ticket<'a> {
+    pub(crate) fn new(line: Cow<'a, Line>, turn: Arc<Turn>, place: Place) -> Self {
         Self { line, turn, place, answered: false }
     }
 
@@ -40,7 +43,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         if self.line.house.is_this_process() {
             drop(self.leave());
@@ -49,22 +52,22 @@ impl Drop for Ticket {
 }
 
 /// The wait for the answer, with an errand of its own in hands if this task opened the line.
-pub(crate) struct Wait {
+pub(crate) struct Wait<'a> {
     // Before the ticket: an errand let go half-way is adopted before its line looks deserted.
     errand: Option<Driven<()>>,
-    ticket: Ticket,
+    ticket: Ticket<'a>,
     give_up_at: Moment,
     alarm: Option<Alarm>,
 }
 
-impl Wait {
-    pub(crate) fn new(ticket: Ticket, errand: Option<Driven<()>>, give_up_at: Moment) -> Self {
+impl<'a> Wait<'a> {
+    pub(crate) fn new(ticket: Ticket<'a>, errand: Option<Driven<()>>, give_up_at: Moment) -> Self {
         Self { errand, ticket, give_up_at, alarm: None }
     }
 }
 
-impl Future for Wait {
-    type Output = Result<Option<Arc<Turn>>>;
+impl Future for Wait<'_> {
+    type Output = Result<Option<Guard>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -76,7 +79,7 @@ impl Future for Wait {
         let ticket = &mut this.ticket;
         if let Poll::Ready(answer) = ticket.turn.poll_answer(context.waker()) {
             ticket.answered = true;
-            return Poll::Ready(answer.into_turn(&ticket.turn));
+            return Poll::Ready(answer.into_guard(&ticket.turn));
         }
         if this.give_up_at == Moment::NEVER {
             return Poll::Pending;
@@ -88,6 +91,6 @@ impl Future for Wait {
         let trouble = ticket.line.trouble();
         let why = trouble.unwrap_or_else(|| Error::new(ErrorKind::TimedOut, "it was busy"));
         let answer = ticket.leave().unwrap_or(Answer::Failed(why));
-        Poll::Ready(answer.into_turn(&ticket.turn))
+        Poll::Ready(answer.into_guard(&ticket.turn))
     }
 }

@@ -1,10 +1,7 @@
 //! One task's time with the lock, from the wish for it to its end.
 
 use std::{
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     task::{Poll, Waker},
     time::Duration,
 };
@@ -14,6 +11,7 @@ use crate::{
     engine::{Order, Patience},
     errand,
     error::{Error, Result},
+    guard::Guard,
     held::Held,
     sync::locked,
 };
@@ -48,19 +46,18 @@ impl Wish {
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) wish: Wish,
-    waiting: Mutex<Waiting>,
-    had: OnceLock<Had>,
-    ended: AtomicBool,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct State {
     answer: Option<Answer>,
     waker: Option<Waker>,
+    had: Option<Had>,
 }
 
 /// What makes a wish a turn.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Had {
     pub(crate) held: Arc<Held>,
     pub(crate) fence: u64,
@@ -70,7 +67,7 @@ pub(crate) struct Had {
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// It is your turn.
-    Yours,
+    Yours(Had),
     /// It is your owner's turn: share this one.
     Shared(Arc<Turn>),
     /// Busy, and you would not wait.
@@ -81,80 +78,74 @@ pub(crate) enum Answer {
 
 impl Turn {
     pub(crate) fn new(wish: Wish) -> Arc<Self> {
-        Arc::new(Self {
-            wish,
-            waiting: Mutex::default(),
-            had: OnceLock::new(),
-            ended: AtomicBool::new(false),
-        })
+        Arc::new(Self { wish, state: Mutex::default() })
     }
 
-    /// What is had; `None` while it is still a wish.
-    pub(crate) fn had(&self) -> Option<&Had> {
-        self.had.get()
+    /// What is had; `None` while it is still a wish, and after its end.
+    pub(crate) fn had(&self) -> Option<Had> {
+        locked(&self.state).had.clone()
     }
 
     /// Makes the wish a turn. Happens once, when the line gives it.
+    #[must_use]
     pub(crate) fn begin(&self, held: Arc<Held>, fence: u64) -> Option<Waker> {
-        let begun = self.had.set(Had { held, fence });
-        debug_assert!(begun.is_ok(), "a turn begins once");
-        self.answer(Answer::Yours)
+        let had = Had { held, fence };
+        let mut state = locked(&self.state);
+        state.had = Some(had.clone());
+        state.answer = Some(Answer::Yours(had));
+        state.waker.take()
     }
 
     /// Answers the task; its waker must be woken once no mutex is held.
     #[must_use]
     pub(crate) fn answer(&self, answer: Answer) -> Option<Waker> {
-        let mut waiting = locked(&self.waiting);
-        waiting.answer = Some(answer);
-        waiting.waker.take()
+        let mut state = locked(&self.state);
+        state.answer = Some(answer);
+        state.waker.take()
     }
 
     pub(crate) fn poll_answer(&self, waker: &Waker) -> Poll<Answer> {
-        let mut waiting = locked(&self.waiting);
-        if let Some(answer) = waiting.answer.take() {
+        let mut state = locked(&self.state);
+        if let Some(answer) = state.answer.take() {
             return Poll::Ready(answer);
         }
-        if !waiting.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            waiting.waker = Some(waker.clone());
+        if !state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            state.waker = Some(waker.clone());
         }
         Poll::Pending
     }
 
     pub(crate) fn take_answer(&self) -> Option<Answer> {
-        locked(&self.waiting).answer.take()
+        locked(&self.state).answer.take()
     }
 
     /// Ends the turn; answers the hold if that was not passed on and is to be released.
-    pub(crate) fn end(&self) -> Option<Arc<Held>> {
-        let had = self.had.get()?;
-        if self.ended.swap(true, Ordering::AcqRel) {
+    pub(crate) fn end(&mut self) -> Option<Arc<Held>> {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Had { held, .. } = state.had.take()?;
+        // The same hold is in an answer that nobody has taken.
+        state.answer = None;
+        if !held.line.house.is_this_process() {
             return None;
         }
-        had.held.line.end_turn(&had.held)
+        held.line.end_turn(&held).then_some(held)
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let Some(had) = self.had.get() else { return };
-        let house = &had.held.line.house;
-        if house.is_this_process()
-            && let Some(held) = self.end()
-        {
-            house.steward.start(Box::pin(async move {
-                // Nobody waits for the answer; trouble is told to observers.
-                let _ = errand::release(held).await;
-            }));
+        if let Some(held) = self.end() {
+            errand::release_soon(held);
         }
     }
 }
 
 impl Answer {
-    /// The turn that the answer gives to the task that wished for `own`.
-    pub(crate) fn into_turn(self, own: &Arc<Turn>) -> Result<Option<Arc<Turn>>> {
+    /// The guard that the answer is worth to the task that wished for `own`.
+    pub(crate) fn into_guard(self, own: &Arc<Turn>) -> Result<Option<Guard>> {
         match self {
-            Self::Yours => Ok(Some(Arc::clone(own))),
-            Self::Shared(turn) => Ok(Some(turn)),
+            Self::Yours(had) => Ok(Some(Guard::new(Arc::clone(own), had))),
+            Self::Shared(turn) => Ok(Guard::sharing(turn)),
             Self::Busy => Ok(None),
             Self::Failed(error) => Err(error),
         }

@@ -6,6 +6,7 @@
 
 mod bell;
 mod descendants;
+mod launch;
 mod orders;
 mod process;
 mod signals;
@@ -26,16 +27,16 @@ use nix::{
     sys::{
         signal::{Signal, raise},
         socket::{Shutdown, shutdown},
-        wait::waitpid,
+        wait::{WaitPidFlag, WaitStatus, waitpid},
     },
     unistd::Pid,
 };
 
 use self::{
     bell::Bell,
-    orders::{Order, Received, Report},
+    orders::{NotStarted, Order, Received},
     process::Side,
-    signals::{Meaning, Signals},
+    signals::{Meaning, Sender, Signals},
 };
 use crate::{
     args::{Hold, OnLoss},
@@ -43,6 +44,8 @@ use crate::{
     message,
     run::Ending,
 };
+
+pub(crate) use self::signals::survive_broken_pipes;
 
 /// The post of the command: a warden beside it, signals in its hands.
 #[derive(Debug)]
@@ -99,32 +102,37 @@ impl Post {
         let waker = Waker::from(self.bell.clone());
         let mut lost = pin!(guard.lost());
         let mut hold_is = HoldIs::Standing;
-        let mut child_is = ChildIs::Starting;
         loop {
-            if let (HoldIs::Standing, Poll::Ready(loss)) =
-                (hold_is, lost.as_mut().poll(&mut Context::from_waker(&waker)))
+            if hold_is == HoldIs::Standing
+                && let Poll::Ready(loss) = lost.as_mut().poll(&mut Context::from_waker(&waker))
             {
                 message::say(&format!("lost {:?}: {loss}", hold.key));
                 hold_is = self.react_to_loss(hold);
             }
+            if let Some(ending) = self.ending() {
+                return Ok(match (hold_is, ending) {
+                    (HoldIs::Lost, Ending::Ended(_)) => Ending::Lost,
+                    (_, ending) => ending,
+                });
+            }
             self.sleep()?;
-            self.pass_signals_on(child_is)?;
-            match orders::receive::<Report>(&self.channel) {
-                Ok(Received::Nothing) => {}
-                Ok(Received::Message(Report::Started, _)) => child_is = ChildIs::Running,
-                Ok(Received::Message(Report::NotStarted { errno }, _)) => {
-                    return Ok(Ending::NotStarted(errno));
-                }
-                Ok(Received::Message(Report::Ended { status }, _)) => {
-                    return Ok(match hold_is {
-                        HoldIs::Lost => Ending::Lost,
-                        HoldIs::Standing | HoldIs::Given => Ending::Ended(status),
-                    });
-                }
-                Ok(Received::HangUp) | Err(_) => {
-                    self.family.end();
-                    return Ok(Ending::WardenGone);
-                }
+            self.pass_signals_on()?;
+        }
+    }
+
+    /// How it ended, if it has. The exit of the warden is its report: it takes one wake-up less
+    /// than a message followed by an exit.
+    fn ending(&self) -> Option<Ending> {
+        match waitpid(self.warden, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => None,
+            Ok(WaitStatus::Exited(_, status)) => match orders::receive::<NotStarted>(&self.channel)
+            {
+                Ok(Received::Message(NotStarted { errno }, _)) => Some(Ending::NotStarted(errno)),
+                _ => Some(Ending::Ended(status.to_le_bytes()[0])),
+            },
+            Ok(_) | Err(_) => {
+                self.family.end();
+                Some(Ending::WardenGone)
             }
         }
     }
@@ -146,10 +154,10 @@ impl Post {
         HoldIs::Lost
     }
 
-    /// Sleeps until a signal, a report, or the bell.
+    /// Sleeps until a signal or the bell. The end of the warden comes as a signal too.
     fn sleep(&self) -> Result<(), Failure> {
-        let mut waits = [self.signals.as_fd(), self.channel.as_fd(), self.bell.as_fd()]
-            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let mut waits =
+            [self.signals.as_fd(), self.bell.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         match poll(&mut waits, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {
                 self.bell.silence();
@@ -174,16 +182,18 @@ impl Post {
 
     /// What a process sent is for the child. What the terminal sent went to the whole process
     /// group: the child has it already, unless it was not there yet.
-    fn pass_signals_on(&self, child_is: ChildIs) -> Result<(), Failure> {
+    fn pass_signals_on(&self) -> Result<(), Failure> {
         while let Some(came) = self.signals.next()? {
-            if came.by_process() || child_is == ChildIs::Starting {
-                self.tell(Order::Pass(came.signal()), None);
+            match came.sender() {
+                Sender::Process => self.tell(Order::Pass(came.signal()), None),
+                Sender::Terminal => self.tell(Order::MakeUpFor(came.signal()), None),
+                Sender::Warden => {}
             }
         }
         Ok(())
     }
 
-    /// A warden that cannot be told is gone: the next look at the channel says so.
+    /// A warden that cannot be told is gone, and the next look at it says so.
     fn tell(&self, order: Order, lock: Option<&OwnedFd>) {
         let _ = orders::send(&self.channel, &order, lock);
     }
@@ -202,12 +212,6 @@ enum HoldIs {
     Lost,
     /// Lost, and the user said never mind.
     Given,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ChildIs {
-    Starting,
-    Running,
 }
 
 /// The descriptor that holds the lock, if the engine has one.

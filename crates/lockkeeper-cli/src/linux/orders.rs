@@ -32,16 +32,17 @@ pub(super) enum Order {
     Start { fence: u64 },
     /// Send this signal to the child.
     Pass(Signal),
+    /// The same, if the child was not there yet when the whole process group got it.
+    MakeUpFor(Signal),
     /// End the child and all its descendants: SIGTERM, the grace, SIGKILL.
     Stop { grace: Duration },
 }
 
-/// From the warden to the command.
+/// From the warden to the command: the child could not be started. All else is in the status the
+/// warden exits with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Report {
-    Started,
-    NotStarted { errno: i32 },
-    Ended { status: u8 },
+pub(super) struct NotStarted {
+    pub(super) errno: i32,
 }
 
 /// What a look at the channel found.
@@ -63,6 +64,7 @@ impl Message for Order {
         match *self {
             Self::Start { fence } => packet(b'+', fence),
             Self::Pass(signal) => packet(b'!', signal as u64),
+            Self::MakeUpFor(signal) => packet(b'?', signal as u64),
             Self::Stop { grace } => {
                 packet(b'.', u64::try_from(grace.as_millis()).unwrap_or(u64::MAX))
             }
@@ -72,30 +74,27 @@ impl Message for Order {
     fn unpack(letter: u8, number: u64) -> Option<Self> {
         Some(match letter {
             b'+' => Self::Start { fence: number },
-            b'!' => Self::Pass(Signal::try_from(i32::try_from(number).ok()?).ok()?),
+            b'!' => Self::Pass(signal_of(number)?),
+            b'?' => Self::MakeUpFor(signal_of(number)?),
             b'.' => Self::Stop { grace: Duration::from_millis(number) },
             _ => return None,
         })
     }
 }
 
-impl Message for Report {
+impl Message for NotStarted {
     fn pack(&self) -> Packet {
-        match *self {
-            Self::Started => packet(b'+', 0),
-            Self::NotStarted { errno } => packet(b'-', u64::from(errno.unsigned_abs())),
-            Self::Ended { status } => packet(b'.', u64::from(status)),
-        }
+        packet(b'-', u64::from(self.errno.unsigned_abs()))
     }
 
     fn unpack(letter: u8, number: u64) -> Option<Self> {
-        Some(match letter {
-            b'+' => Self::Started,
-            b'-' => Self::NotStarted { errno: i32::try_from(number).ok()? },
-            b'.' => Self::Ended { status: u8::try_from(number).ok()? },
-            _ => return None,
-        })
+        let errno = i32::try_from(number).ok()?;
+        (letter == b'-').then_some(Self { errno })
     }
+}
+
+fn signal_of(number: u64) -> Option<Signal> {
+    Signal::try_from(i32::try_from(number).ok()?).ok()
 }
 
 fn packet(letter: u8, number: u64) -> Packet {
@@ -159,39 +158,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_and_descriptors_arrive_as_sent() {
+    fn orders_and_descriptors_arrive_as_sent() {
         let (ours, theirs) = channel().unwrap();
         let (passed, _) = channel().unwrap();
         let grace = Duration::from_secs(7);
-        for order in
-            [Order::Start { fence: u64::MAX }, Order::Pass(Signal::SIGHUP), Order::Stop { grace }]
-        {
+        for order in [
+            Order::Start { fence: u64::MAX },
+            Order::Pass(Signal::SIGHUP),
+            Order::MakeUpFor(Signal::SIGINT),
+            Order::Stop { grace },
+        ] {
             send(&ours, &order, Some(&passed)).unwrap();
             let Received::Message(received, Some(_)) = receive::<Order>(&theirs).unwrap() else {
                 panic!("not a message with a descriptor");
             };
             assert_eq!(received, order);
         }
-        for report in
-            [Report::Started, Report::NotStarted { errno: 2 }, Report::Ended { status: 255 }]
-        {
-            send(&theirs, &report, None).unwrap();
-            let Received::Message(received, None) = receive::<Report>(&ours).unwrap() else {
-                panic!("not a message alone");
-            };
-            assert_eq!(received, report);
-        }
-        assert!(matches!(receive::<Report>(&ours), Ok(Received::Nothing)));
+        assert!(matches!(receive::<Order>(&theirs), Ok(Received::Nothing)));
     }
 
     #[test]
     fn last_words_are_heard_though_the_other_side_left_mail_unread() {
         let (ours, theirs) = channel().unwrap();
         send(&ours, &Order::Pass(Signal::SIGTERM), None).unwrap();
-        send(&theirs, &Report::Ended { status: 3 }, None).unwrap();
+        send(&theirs, &NotStarted { errno: 2 }, None).unwrap();
         drop(theirs);
-        let received = receive::<Report>(&ours);
-        assert!(matches!(received, Ok(Received::Message(Report::Ended { status: 3 }, None))));
-        assert!(matches!(receive::<Report>(&ours), Ok(Received::HangUp)));
+        let received = receive::<NotStarted>(&ours);
+        assert!(matches!(received, Ok(Received::Message(NotStarted { errno: 2 }, None))));
+        assert!(matches!(receive::<NotStarted>(&ours), Ok(Received::HangUp)));
     }
 }

@@ -1,28 +1,61 @@
 //! The system calls about processes that have no safe form. All unsafe code of the command is here.
-#![allow(unsafe_code, reason = "fork, the hook before exec and raw wait states exist only so")]
+#![allow(unsafe_code, reason = "the entry, fork, exec and raw wait states exist only so")]
 
 use std::{
-    io,
-    os::{
-        fd::{FromRawFd, OwnedFd},
-        unix::process::CommandExt,
-    },
-    process::Command,
+    ffi::CString,
+    os::fd::{FromRawFd, OwnedFd},
+    sync::atomic::{AtomicI32, Ordering},
 };
 
 use nix::{
     errno::Errno,
     libc,
+    sched::{CloneFlags, clone},
     sys::{
         prctl,
         signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask},
         socket::{ControlMessageOwned, RecvMsg},
-        wait::{Id, WaitPidFlag, waitid},
+        wait::{Id, WaitPidFlag, waitid, waitpid},
     },
     unistd::{ForkResult, Pid, getpid, getppid},
 };
 
-use super::descendants;
+use super::{descendants, launch::Launch};
+
+/// More than the way to exec needs, and enough for the allocator to ask the kernel for it: what
+/// comes from there is not cleared byte by byte.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// Where the program begins.
+///
+/// The standard library would begin with a look at the map of our memory and with handlers for a
+/// stack that overflows, which takes as long as all we do until the lock is held. What else it
+/// would do is done here, except that it would ignore SIGPIPE, also for the child.
+#[cfg(not(test))]
+#[unsafe(no_mangle)]
+extern "C" fn main(n_words: libc::c_int, words: *const *const libc::c_char) -> libc::c_int {
+    use std::{
+        ffi::{CStr, OsStr},
+        os::unix::ffi::OsStrExt,
+    };
+
+    for fd in 0..=2 {
+        // SAFETY: both calls take numbers and a text that ends with a zero, and touch no memory
+        // of ours. A stream that was closed becomes an empty one, and not the next file we open.
+        unsafe {
+            if libc::fcntl(fd, libc::F_GETFD) == -1 {
+                libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+            }
+        }
+    }
+    let n_words = usize::try_from(n_words).unwrap_or(0);
+    let words = (0..n_words).map(|i| {
+        // SAFETY: the system hands over that many pointers, each to a text that ends with a zero.
+        let word = unsafe { CStr::from_ptr(*words.add(i)) };
+        OsStr::from_bytes(word.to_bytes()).to_owned()
+    });
+    crate::begin(words.collect()).code().into()
+}
 
 /// Which of the two we are after [`fork`].
 #[derive(Debug)]
@@ -49,9 +82,9 @@ pub(super) fn fork() -> nix::Result<Side> {
 }
 
 /// Ends this process at once; nothing buffered or registered by the other side runs twice.
-pub(super) fn leave() -> ! {
+pub(super) fn leave(status: u8) -> ! {
     // SAFETY: always sound.
-    unsafe { libc::_exit(0) }
+    unsafe { libc::_exit(i32::from(status)) }
 }
 
 /// Whether all children of this process come from our own fork.
@@ -114,24 +147,58 @@ pub(super) fn is_ignored(signal: Signal) -> bool {
 }
 
 /// Starts the child of the warden, which is this process.
-pub(super) fn start(command: &mut Command, with: StartedWith) -> io::Result<Pid> {
-    let warden = getpid();
-    let before_exec = move || {
-        if with.children_ignored {
-            // SAFETY: to ignore runs no code.
-            unsafe { signal(Signal::SIGCHLD, SigHandler::SigIgn) }?;
-        }
-        prctl::set_pdeathsig(Signal::SIGKILL)?;
-        if getppid() != warden {
-            // It died before the line above, so nothing will kill us any more.
-            return Err(Errno::ESRCH.into());
-        }
-        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&with.mask), None)?;
-        Ok(())
+///
+/// The child borrows our memory until it has become another program: to copy it first, as `fork`
+/// does, takes longer than all else here.
+pub(super) fn start(launch: &Launch, with: StartedWith) -> nix::Result<Pid> {
+    let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {
+        texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
     };
-    // SAFETY: the hook makes system calls only; it takes no lock and allocates nothing.
-    let child = unsafe { command.pre_exec(before_exec) }.spawn()?;
-    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
+    let (arguments, environment) = (pointers(&launch.arguments), pointers(&launch.environment));
+    let warden = getpid();
+    let failure = AtomicI32::new(0);
+    let become_child = || {
+        let error = match prepare_child(warden, with) {
+            Err(error) => error,
+            Ok(()) => {
+                // SAFETY: both lists end with a null pointer, and all texts in them with a zero;
+                // they live in the memory of the warden, which sleeps until this call is through.
+                unsafe { libc::execvpe(arguments[0], arguments.as_ptr(), environment.as_ptr()) };
+                Errno::last()
+            }
+        };
+        failure.store(error as i32, Ordering::Relaxed);
+        127
+    };
+    // A script without an interpreter line makes the C library copy the list of arguments.
+    let mut stack = vec![0; STACK_BYTES + 2 * size_of_val(&arguments[..])];
+    let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
+    // SAFETY: this process has one thread, and it sleeps until the child has left its memory. The
+    // child has a stack of its own and makes system calls only: it takes no lock, allocates
+    // nothing and cannot unwind. There is no signal handler that could run in it.
+    let child = unsafe { clone(Box::new(become_child), &mut stack, flags, Some(libc::SIGCHLD)) }?;
+    match failure.into_inner() {
+        0 => Ok(child),
+        number => {
+            // It has ended already; nobody else may find it among the orphans.
+            let _ = waitpid(child, None);
+            Err(Errno::from_raw(number))
+        }
+    }
+}
+
+/// In the child: gives back what the command was started with, and ties it to the warden.
+fn prepare_child(warden: Pid, with: StartedWith) -> nix::Result<()> {
+    if with.children_ignored {
+        // SAFETY: to ignore runs no code.
+        unsafe { signal(Signal::SIGCHLD, SigHandler::SigIgn) }?;
+    }
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if getppid() != warden {
+        // It died before the line above, so nothing will kill us any more.
+        return Err(Errno::ESRCH);
+    }
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&with.mask), None)
 }
 
 /// What happened to one of our children.

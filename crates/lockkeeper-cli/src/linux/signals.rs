@@ -37,9 +37,13 @@ impl Signals {
     pub(super) fn take() -> nix::Result<(Self, StartedWith)> {
         // A signal ignored from the start (nohup, a background job of a script) stays ignored:
         // once blocked, the kernel would hand it to us all the same.
-        let taken: SigSet =
+        let mut taken: SigSet =
             TAKEN.into_iter().filter(|&signal| !process::is_ignored(signal)).collect();
-        let mask = taken.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        // How the warden's end is told. Blocked, it does not disturb any thread of the library.
+        taken.add(Signal::SIGCHLD);
+        let mut blocked = taken;
+        blocked.add(Signal::SIGPIPE);
+        let mask = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let fd = SignalFd::with_flags(&taken, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         Ok((Self(fd), StartedWith::new(mask)?))
     }
@@ -59,6 +63,13 @@ impl AsFd for Signals {
     }
 }
 
+/// From here on, writing to a reader who left is an error and no end. Blocked, not ignored: a
+/// child would inherit that for good.
+pub(crate) fn survive_broken_pipes() {
+    // It cannot fail with a set that is valid.
+    let _ = SigSet::from(Signal::SIGPIPE).thread_block();
+}
+
 /// A signal that came.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Came {
@@ -72,6 +83,16 @@ pub(super) enum Meaning {
     End,
     Stop,
     Nothing,
+}
+
+/// Who sent a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sender {
+    Process,
+    /// The kernel, on behalf of the terminal.
+    Terminal,
+    /// The kernel, when the warden ended.
+    Warden,
 }
 
 impl Came {
@@ -89,17 +110,22 @@ impl Came {
         self.signal as u8
     }
 
-    /// Whether a process sent it, and not the kernel on behalf of the terminal.
-    pub(super) fn by_process(self) -> bool {
-        self.code != libc::SI_KERNEL
+    pub(super) fn sender(self) -> Sender {
+        match (self.signal, self.code) {
+            (Signal::SIGCHLD, _) => Sender::Warden,
+            (_, libc::SI_KERNEL) => Sender::Terminal,
+            _ => Sender::Process,
+        }
     }
 
     pub(super) fn meaning(self) -> Meaning {
         match self.signal {
             Signal::SIGTSTP => Meaning::Stop,
-            Signal::SIGCONT | Signal::SIGWINCH | Signal::SIGTTIN | Signal::SIGTTOU => {
-                Meaning::Nothing
-            }
+            Signal::SIGCHLD
+            | Signal::SIGCONT
+            | Signal::SIGTTIN
+            | Signal::SIGTTOU
+            | Signal::SIGWINCH => Meaning::Nothing,
             _ => Meaning::End,
         }
     }

@@ -28,16 +28,25 @@ use nix::{
 
 use super::{
     descendants,
-    orders::{self, Order, Received, Report},
+    launch::Launch,
+    orders::{self, NotStarted, Order, Received},
     process::{self, Reaped, StartedWith},
 };
-use crate::{args::Hold, run::child_of};
+use crate::{
+    args::Hold,
+    run::{FENCE, child_of},
+};
 
-/// The life of the warden.
+/// The life of the warden. It exits with the status of the child.
 pub(super) fn serve(channel: &OwnedFd, command: Pid, hold: &Hold, started_with: StartedWith) -> ! {
-    // Whatever goes wrong here ends the warden, and the command sees that.
-    let _ = wait_for_start(channel, command, hold, started_with);
-    process::leave()
+    match wait_for_start(channel, command, hold, started_with) {
+        Ok(status) => process::leave(status),
+        Err(_) => {
+            // Nothing was started, and no status can say so: only a signal does.
+            let _ = kill(getpid(), Signal::SIGKILL);
+            process::leave(KILLED)
+        }
+    }
 }
 
 fn wait_for_start(
@@ -45,7 +54,7 @@ fn wait_for_start(
     command: Pid,
     hold: &Hold,
     started_with: StartedWith,
-) -> nix::Result<()> {
+) -> nix::Result<u8> {
     // Only the command's end may end us.
     SigSet::all().thread_block()?;
     prctl::set_child_subreaper(true)?;
@@ -53,21 +62,22 @@ fn wait_for_start(
         &SigSet::from(Signal::SIGCHLD),
         SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
     )?;
+    // While the command takes the lock. A zero inside a word cannot come from a command line.
+    let mut launch = Launch::new(&child_of(hold)).map_err(|_| Errno::EINVAL)?;
     sleep(&[channel.as_fd()], None)?;
     let Received::Message(Order::Start { fence }, lock) = orders::receive(channel)? else {
-        return Ok(());
+        return Ok(0);
     };
-    let report = |report| orders::send(channel, &report, None);
-    match process::start(&mut child_of(hold, fence), started_with) {
+    launch.add(FENCE, fence).map_err(|_| Errno::EINVAL)?;
+    match process::start(&launch, started_with) {
         Err(error) => {
-            report(Report::NotStarted { errno: error.raw_os_error().unwrap_or(libc::EIO) })
+            orders::send(channel, &NotStarted { errno: error as i32 }, None)?;
+            Ok(0)
         }
         Ok(child) => {
-            // If nobody hears it, the hang-up is next.
-            let _ = report(Report::Started);
-            let status = Watch { channel, family, command, child, stop: None }.keep();
-            drop(lock);
-            report(Report::Ended { status })
+            let child_is = ChildIs::Starting;
+            let watch = Watch { channel, family, command, child, child_is, stop: None };
+            Ok(watch.keep(lock))
         }
     }
 }
@@ -79,7 +89,15 @@ struct Watch<'a> {
     family: SignalFd,
     command: Pid,
     child: Pid,
+    child_is: ChildIs,
     stop: Option<Stop>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChildIs {
+    /// It runs, but orders may wait that were given before it did.
+    Starting,
+    Running,
 }
 
 /// The child is being stopped.
@@ -89,6 +107,13 @@ struct Stop {
     kill_at: Option<Instant>,
     /// The child's status, if it has ended: others of its descendants may still run.
     status: Option<u8>,
+}
+
+/// Whether the command is there.
+#[derive(Clone, Copy, Debug)]
+enum Command {
+    Listens,
+    HungUp,
 }
 
 /// Who is left to be watched.
@@ -101,9 +126,14 @@ enum Left {
 const KILLED: u8 = 128 + libc::SIGKILL as u8;
 
 impl Watch<'_> {
-    /// Watches until there is nothing left to watch; answers the child's status.
-    fn keep(mut self) -> u8 {
+    /// Watches until there is nothing left to watch; answers the child's status. The lock is
+    /// kept as long.
+    fn keep(mut self, _lock: Option<OwnedFd>) -> u8 {
         loop {
+            if let Command::HungUp = self.obey() {
+                return self.end_all();
+            }
+            self.child_is = ChildIs::Running;
             let kill_at = self.stop.and_then(|stop| stop.kill_at);
             let fds = [self.channel.as_fd(), self.family.as_fd()];
             if sleep(&fds, kill_at).is_err() || kill_at.is_some_and(|at| at <= Instant::now()) {
@@ -112,12 +142,23 @@ impl Watch<'_> {
             if let Left::Nobody { status } = self.reap() {
                 return status;
             }
+        }
+    }
+
+    /// Takes all orders that wait.
+    fn obey(&mut self) -> Command {
+        loop {
             match orders::receive(self.channel) {
-                Ok(Received::Nothing) => {}
+                Ok(Received::Nothing) => return Command::Listens,
                 Ok(Received::Message(Order::Pass(signal), _)) => self.pass(signal),
+                Ok(Received::Message(Order::MakeUpFor(signal), _)) => {
+                    if self.child_is == ChildIs::Starting {
+                        self.pass(signal);
+                    }
+                }
                 Ok(Received::Message(Order::Stop { grace }, _)) => self.stop(grace),
                 Ok(Received::Message(Order::Start { .. }, _) | Received::HangUp) | Err(_) => {
-                    return self.end_all();
+                    return Command::HungUp;
                 }
             }
         }

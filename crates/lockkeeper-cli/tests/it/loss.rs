@@ -1,6 +1,6 @@
 //! The lock is lost while the command runs.
 
-use crate::support::{Place, code, fails_with, is_alive, until};
+use crate::support::{Place, code, is_alive, until};
 
 #[test]
 fn term_asks_the_command_and_its_children_to_end() {
@@ -54,12 +54,15 @@ fn kill_asks_nobody() {
 fn ignore_says_so_and_lets_it_run() {
     let place = Place::new();
     let script = "touch started; until test -e go; do sleep 0.01; done; exit 7";
-    let holder = place.start(&["--on-loss", "ignore"], script);
+    let mut holder =
+        place.lockkeeper(&["run", "--on-loss", "ignore", "k", "--", "sh", "-c", script]);
+    holder.stderr(std::fs::File::create(place.path("said")).unwrap());
+    let mut holder = holder.spawn().unwrap();
+    until("the command runs", || place.path("started").exists());
     place.remove_lock_file();
-    // The next holder can only come once the old one has been told, or sits on another file.
-    until("the next one gets it", || code(&place.output(&["try", "k", "--", "true"])) == 0);
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    until("the loss is told", || place.read("said").ends_with('\n'));
     place.write("go", "");
-    let said = fails_with(7, &holder.end());
-    assert!(said.contains("lost \"k\""), "{said}");
+    assert_eq!(holder.wait().unwrap().code(), Some(7));
+    let said = place.read("said");
+    assert!(said.starts_with("lockkeeper: lost \"k\"") && said.lines().count() == 1, "{said}");
 }

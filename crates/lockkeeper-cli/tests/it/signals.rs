@@ -50,7 +50,7 @@ fn a_signal_that_ends_the_command_ends_us_with_its_number() {
 #[test]
 fn a_signal_ends_the_wait_without_a_trace() {
     let place = Place::new();
-    let holder = place.start(&[], "touch started; sleep 600");
+    let holder = place.start(&[], "touch started; exec sleep 600");
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1] {
         let waiter = place.spawn(&["run", "k", "--", "touch", "ran"]);
         place.until_waiting(1);
@@ -75,7 +75,7 @@ fn a_signal_ends_the_wait_without_a_trace() {
 #[test]
 fn an_ignored_signal_does_not_end_the_wait() {
     let place = Place::new();
-    let holder = place.start(&[], "touch started; sleep 600");
+    let holder = place.start(&[], "touch started; exec sleep 600");
     let run = place.lockkeeper(&["run", "k", "--", "touch", "ran"]);
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(run.get_program());

@@ -38,6 +38,13 @@ fn who_names_the_holder_and_the_line() {
 }
 
 #[test]
+fn a_holder_without_a_label_is_called_like_its_command() {
+    let place = Place::new();
+    let _holder = place.start(&[], "touch started; sleep 600");
+    until("the label is shown", || printed(&place, &["who", "k"]).trim_end().ends_with(" sh"));
+}
+
+#[test]
 fn ls_lists_keys_held_or_not() {
     let place = Place::new();
     assert_eq!(printed(&place, &["ls"]), "");

@@ -32,6 +32,7 @@
 //!
 //! The suite is not part of the stable API: a rule may be added in any version.
 
+mod contender;
 mod lab;
 mod report;
 mod room;

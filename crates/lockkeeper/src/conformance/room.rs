@@ -1,4 +1,4 @@
-//! What a rule works with: connections, contenders, a clock, and words for what went wrong.
+//! What a rule works with: connections, keys, a clock, and words for what went wrong.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -7,11 +7,14 @@ use std::{
 
 use futures_lite::future;
 
-use super::lab::{Ability, Lab, Neighbour};
+use super::{
+    contender::{Contender, Won},
+    lab::{Ability, Lab, Neighbour},
+};
 use crate::{
     alarm::Alarms,
-    clock::{Clock, Moment},
-    engine::{Attempt, Claim, Engine, Expiry, Fencing, Lease, OwnerId, Profile, Request, Standing},
+    clock::Clock,
+    engine::{Engine, Expiry, Fencing, OwnerId, Profile, Request},
     error::{Error, Result},
     key::Key,
     locks::Locks,
@@ -19,8 +22,6 @@ use crate::{
 
 /// A ttl that no rule waits for.
 const LONG_TTL: Duration = Duration::from_secs(60);
-/// The pause of a contender that asks again and again.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// Why a rule ends before its end.
 #[derive(Debug)]
@@ -119,7 +120,7 @@ impl<'a> Room<'a> {
         let mut request = Request::new(key.clone(), OwnerId(fastrand::u128(..)), LONG_TTL);
         request.label = name.into();
         change(&mut request);
-        Contender { room: self, name, claim: self.engines[n % 2].claim(request) }
+        Contender::new(self, name, self.engines[n % 2].claim(request))
     }
 
     /// A connection of its own with everything above it.
@@ -175,135 +176,5 @@ pub(super) fn able<T>(ability: Ability<T>) -> Finding<T> {
     match ability {
         Ability::Yes(answer) => Ok(answer),
         Ability::No(why) => Err(Stop::Skipped(why.to_owned())),
-    }
-}
-
-/// What a contender won, and when.
-#[derive(Debug)]
-pub(super) struct Won {
-    pub(super) fence: u64,
-    pub(super) n_fences: u32,
-    pub(super) lease: Lease,
-    pub(super) sent_at: Moment,
-    pub(super) answered_at: Moment,
-}
-
-impl Won {
-    /// How long it lasts without renewal, as far as time decides.
-    pub(super) fn lasts(&self) -> Duration {
-        match self.lease {
-            Lease::For(lease) => lease,
-            Lease::WithSession { .. } => Duration::ZERO,
-        }
-    }
-}
-
-/// One claim and the name it has in reports.
-pub(super) struct Contender<'a> {
-    room: &'a Room<'a>,
-    pub(super) name: &'static str,
-    pub(super) claim: Box<dyn Claim>,
-}
-
-impl Contender<'_> {
-    /// Asks once.
-    pub(super) async fn asks(&mut self) -> Finding<Result<Won, Option<Duration>>> {
-        let sent_at = self.room.clock.now();
-        let what = format!("an answer to {}", self.name);
-        let attempt = self.claim.attempt(sent_at);
-        Ok(match self.room.within(self.room.limit(), &what, attempt).await?? {
-            Attempt::Granted(grant) => Ok(Won {
-                fence: grant.fence,
-                n_fences: grant.n_fences,
-                lease: grant.lease,
-                sent_at,
-                answered_at: self.room.clock.now(),
-            }),
-            Attempt::Busy { retry_in } => Err(retry_in),
-        })
-    }
-
-    /// Asks once and must get it.
-    pub(super) async fn gets_it(&mut self) -> Finding<Won> {
-        let answer = self.asks().await?;
-        answer.map_err(|_| {
-            Stop::Broken(format!("{} was told busy, though it was its turn", self.name))
-        })
-    }
-
-    /// Asks once and must not get it.
-    pub(super) async fn is_told_busy(&mut self) -> Finding {
-        match self.asks().await? {
-            Ok(_) => {
-                Err(Stop::Broken(format!("{} was granted what another has a right to", self.name)))
-            }
-            Err(_) => Ok(()),
-        }
-    }
-
-    /// Asks again and again, and must get it in the end: `lease` may be over first.
-    pub(super) async fn gets_it_after(&mut self, lease: Duration) -> Finding<Won> {
-        let (room, name) = (self.room, self.name);
-        let asking = async {
-            loop {
-                match self.asks().await? {
-                    Ok(won) => return Ok(won),
-                    Err(retry_in) => room.pause(retry_in.unwrap_or(PAUSE).min(PAUSE)).await,
-                }
-            }
-        };
-        let what = format!("{name} to get it by asking again");
-        room.within(lease + room.limit(), &what, asking).await?
-    }
-
-    pub(super) async fn renews(&mut self) -> Finding<Standing> {
-        let what = format!("the renewal of {}", self.name);
-        let renewal = self.claim.renew(self.room.clock.now());
-        Ok(self.room.within(self.room.limit(), &what, renewal).await??)
-    }
-
-    pub(super) async fn still_has_it(&mut self) -> Finding {
-        match self.renews().await? {
-            Standing::Held(_) => Ok(()),
-            Standing::Lost(why) => Err(Stop::Broken(format!("{} lost it: {why}", self.name))),
-        }
-    }
-
-    pub(super) async fn does_not_have_it(&mut self) -> Finding {
-        match self.renews().await? {
-            Standing::Lost(_) => Ok(()),
-            Standing::Held(_) => {
-                Err(Stop::Broken(format!("{} was told that it holds what it does not", self.name)))
-            }
-        }
-    }
-
-    pub(super) async fn releases(&mut self) -> Finding {
-        let what = format!("the release by {}", self.name);
-        Ok(self.room.within(self.room.limit(), &what, self.claim.release()).await??)
-    }
-
-    /// Listens until told to ask again.
-    pub(super) async fn is_told(&mut self) -> Finding {
-        let what = format!("{} to be told of a change", self.name);
-        self.room.within(self.room.limit(), &what, self.claim.changed()).await
-    }
-
-    /// Asks only when told to, and must get it in the end.
-    pub(super) async fn gets_it_when_told(&mut self) -> Finding<Won> {
-        loop {
-            self.is_told().await?;
-            if let Ok(won) = self.asks().await? {
-                return Ok(won);
-            }
-        }
-    }
-
-    /// Begins to listen and stops again at once. Whoever is told asks, and must be told busy.
-    pub(super) async fn listens_for_a_moment(&mut self) -> Finding {
-        match future::poll_once(self.claim.changed()).await {
-            Some(()) => self.is_told_busy().await,
-            None => Ok(()),
-        }
     }
 }

@@ -1,9 +1,6 @@
 //! The conformance suite on every engine that needs no server.
 
-use std::{
-    sync::atomic::Ordering,
-    time::Duration,
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use async_trait::async_trait;
 use lockkeeper::{

@@ -41,6 +41,19 @@ fn the_house_rules_are_kept() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
+#[tokio::test]
+async fn the_readme_says_what_every_engine_promises() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for url in ["memory:".to_owned(), format!("file://{}", folder.path().display())] {
+        let profile = lockkeeper::Locks::connect(&url).await.unwrap().profile();
+        let row = readme.lines().find(|line| line.starts_with(&format!("| {} ", profile.engine)));
+        let row = row.unwrap_or_else(|| panic!("no row for {}", profile.engine));
+        assert!(row.contains(profile.promise), "{}: {row}", profile.promise);
+    }
+}
+
 #[test]
 fn an_engine_that_sleeps_or_reads_the_clock_is_caught() {
     for line in [
@@ -174,7 +187,7 @@ fn no_path_of_a_machine(source: &Source) -> Vec<String> {
 
 impl Source {
     fn is_engine(&self) -> bool {
-        self.path.starts_with("crates/lockkeeper/src/engines/")
+        self.path.starts_with("crates/lockkeeper/src/engines/") && !self.path.contains("/tests/")
     }
 
     fn ends_with_any(&self, ends: &[&str]) -> bool {

@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod cancelling;
+mod engines;
 
 mod house_rules;
 mod loss;
 mod macros;
+mod neighbour;
 
 mod owners;
+mod planted;
 
 mod processes;
 mod requests;

@@ -13,9 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use lockkeeper::{
-    Error, ErrorKind, Guard, Key, Locks, Result,
-    blocking::block_on,
-    conformance::Neighbour,
+    Error, ErrorKind, Guard, Key, Locks, Result, blocking::block_on, conformance::Neighbour,
     event::Event,
 };
 use nix::{
@@ -104,7 +102,9 @@ impl Neighbour for Process {
 
     async fn served(&mut self) -> Result<u64> {
         let answer = self.answer()?;
-        answer.parse().map_err(|_| trouble(&format!("it was to be served, but answered {answer:?}")))
+        answer
+            .parse()
+            .map_err(|_| trouble(&format!("it was to be served, but answered {answer:?}")))
     }
 
     async fn is_held(&mut self) -> Result<bool> {

@@ -1,12 +1,16 @@
 //! Asking for the lock.
 
+use std::time::Duration;
+
+use futures_lite::future;
+
 use super::{always, rule};
 use crate::{
     conformance::{
         Rule,
         room::{Finding, Room, ensure},
     },
-    engine::{Fencing, Order, Patience},
+    engine::{Fencing, Order, Patience, Request},
 };
 
 pub(super) const RULES: &[Rule] = &[
@@ -25,6 +29,11 @@ pub(super) const RULES: &[Rule] = &[
         always,
         the_same_owner_asking_again_gets_the_same_fence,
         "an attempt repeated after a lost answer is granted with the same fence"
+    ),
+    rule!(
+        always,
+        an_attempt_cut_short_can_be_repeated,
+        "a claim whose attempt was given up half-way is not taken for a stranger when it asks again"
     ),
     rule!(
         always,
@@ -114,6 +123,19 @@ async fn the_same_owner_asking_again_gets_the_same_fence(room: &Room<'_>) -> Fin
     one.releases().await
 }
 
+async fn an_attempt_cut_short_can_be_repeated(room: &Room<'_>) -> Finding {
+    let key = room.key()?;
+    for _ in 0..3 {
+        let mut one = room.enter("one whose attempt was cut short", &key);
+        // Whether the engine has granted it meanwhile, nobody here knows.
+        drop(future::poll_once(one.claim.attempt(room.clock.now())).await);
+        one.gets_it().await?;
+        one.still_has_it().await?;
+        one.releases().await?;
+    }
+    Ok(())
+}
+
 async fn asking_twice_needs_one_release(room: &Room<'_>) -> Finding {
     let key = room.key()?;
     let mut one = room.enter("the holder", &key);
@@ -130,7 +152,7 @@ async fn a_try_never_enters_the_queue(room: &Room<'_>) -> Finding {
     let key = room.key()?;
     let mut holder = room.enter("the holder", &key);
     holder.gets_it().await?;
-    let tries = |request: &mut crate::engine::Request| request.patience = Patience::Tries;
+    let tries = |request: &mut Request| request.patience = Patience::Tries;
     let mut visitor = room.enter_with("one who only tried", &key, tries);
     visitor.is_told_busy().await?;
     holder.releases().await?;
@@ -148,7 +170,7 @@ async fn asking_again_is_enough(room: &Room<'_>) -> Finding {
     holder.gets_it().await?;
     waiter.is_told_busy().await?;
     holder.releases().await?;
-    waiter.gets_it_after(std::time::Duration::ZERO).await?;
+    waiter.gets_it_after(Duration::ZERO).await?;
     waiter.releases().await
 }
 
@@ -156,7 +178,7 @@ async fn barging_may_overtake_but_nobody_is_forgotten(room: &Room<'_>) -> Findin
     let key = room.key()?;
     let mut holder = room.enter("the holder", &key);
     let mut waiter = room.enter("the waiter", &key);
-    let barges = |request: &mut crate::engine::Request| request.order = Order::Barging;
+    let barges = |request: &mut Request| request.order = Order::Barging;
     let mut barging = room.enter_with("one who barges", &key, barges);
     holder.gets_it().await?;
     waiter.is_told_busy().await?;
@@ -167,6 +189,6 @@ async fn barging_may_overtake_but_nobody_is_forgotten(room: &Room<'_>) -> Findin
         waiter.is_told_busy().await?;
     }
     barging.releases().await?;
-    waiter.gets_it_after(std::time::Duration::ZERO).await?;
+    waiter.gets_it_after(Duration::ZERO).await?;
     waiter.releases().await
 }

@@ -8,7 +8,7 @@ use crate::{
         Rule,
         room::{Finding, Room, Stop, ensure},
     },
-    engine::Standing,
+    engine::{Patience, Request, Standing},
     key::Key,
 };
 
@@ -52,6 +52,11 @@ pub(super) const RULES: &[Rule] = &[
         always,
         a_lost_lock_is_not_taken_back_from_the_next,
         "when the lock was taken away and another has it, the old holder neither renews nor releases it"
+    ),
+    rule!(
+        always,
+        a_waiter_gets_what_was_taken_away,
+        "when the lock is taken away, who was waiting for it gets it, whatever the old holder does"
     ),
     rule!(
         always,
@@ -146,8 +151,7 @@ async fn renewed_in_time(room: &Room<'_>, key: &Key) -> Finding<bool> {
     let ttl = room.steady_ttl();
     let mut holder = room.enter_with("one who renews", key, |request| request.ttl = ttl);
     let won = holder.gets_it().await?;
-    let tries =
-        |request: &mut crate::engine::Request| request.patience = crate::engine::Patience::Tries;
+    let tries = |request: &mut Request| request.patience = Patience::Tries;
     let mut other = room.enter_with("one who tries meanwhile", key, tries);
     let lasts = won.lasts().max(ttl);
     let mut renewed_at = won.sent_at;
@@ -192,7 +196,7 @@ async fn a_lost_lock_is_not_taken_back_from_the_next(room: &Room<'_>) -> Finding
     let before = robbed.gets_it().await?;
     room.take_away(&key).await?;
     let mut next = room.enter("the next", &key);
-    let after = next.gets_it_after(before.lasts()).await?;
+    let after = next.gets_it_after(Duration::ZERO).await?;
     robbed.does_not_have_it().await?;
     next.still_has_it().await?;
     robbed.releases().await?;
@@ -202,6 +206,21 @@ async fn a_lost_lock_is_not_taken_back_from_the_next(room: &Room<'_>) -> Finding
     room.ensure_fence_grew(&before, &after)?;
     third.releases().await?;
     next.releases().await
+}
+
+async fn a_waiter_gets_what_was_taken_away(room: &Room<'_>) -> Finding {
+    let key = room.key()?;
+    let mut robbed = room.enter("one who was robbed", &key);
+    let mut waiter = room.enter("the waiter", &key);
+    let before = robbed.gets_it().await?;
+    waiter.is_told_busy().await?;
+    room.take_away(&key).await?;
+    let after = waiter.gets_it_after(Duration::ZERO).await?;
+    room.ensure_fence_grew(&before, &after)?;
+    robbed.does_not_have_it().await?;
+    robbed.releases().await?;
+    waiter.still_has_it().await?;
+    waiter.releases().await
 }
 
 async fn a_claim_that_is_dropped_frees_itself_within_its_lease(room: &Room<'_>) -> Finding {

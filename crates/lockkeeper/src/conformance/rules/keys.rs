@@ -6,7 +6,7 @@ use crate::{
         Rule,
         room::{Finding, Room, ensure},
     },
-    engine::Patience,
+    engine::{Patience, Request},
     key::Key,
 };
 
@@ -147,7 +147,7 @@ async fn all_at_once(room: &Room<'_>, keys: Vec<Key>) -> Finding {
         holders.push(holder);
     }
     for key in &keys {
-        let tries = |request: &mut crate::engine::Request| request.patience = Patience::Tries;
+        let tries = |request: &mut Request| request.patience = Patience::Tries;
         let mut other = room.enter_with("another", key, tries);
         ensure!(other.asks().await?.is_err(), "{key:?} was granted twice");
         other.releases().await?;

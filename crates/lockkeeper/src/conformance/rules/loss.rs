@@ -84,7 +84,7 @@ async fn a_holder_that_is_cut_off_is_told_in_time(room: &Room<'_>) -> Finding {
 
 async fn a_short_cut_is_survived(room: &Room<'_>) -> Finding {
     // Long enough that what remains after the cut is long on a busy machine too.
-    let ttl = room.steady_ttl() * 6;
+    let ttl = room.steady_ttl() * 4;
     let key = room.key()?;
     let (here, there) = (room.locks().await?, room.locks().await?);
     let guard = soon(room, "the holder", &here.lock(key.as_str()).ttl(ttl)).await?;

@@ -110,8 +110,8 @@ async fn take_turns(
         if guard.fence() != 0 && guard.fence() <= before {
             shared.n_fences_back.fetch_add(1, Ordering::SeqCst);
         }
-        // Room for somebody else to come in, if anything lets them.
-        thread::yield_now();
+        // Time for somebody else to come in, if anything lets them.
+        thread::sleep(Duration::from_micros(200));
         shared.inside.store(false, Ordering::SeqCst);
         match round % 2 {
             0 => drop(guard),

@@ -1,11 +1,14 @@
 //! Waiting one's turn.
 
+use std::time::Duration;
+
 use futures_lite::future;
 
 use super::{always, in_order, rule, told};
 use crate::conformance::{
-    Rule,
-    room::{Contender, Finding, Room},
+    Rule, Run,
+    contender::Contender,
+    room::{Finding, Room},
 };
 
 /// How many wait in rules about order.
@@ -57,7 +60,7 @@ async fn a_waiter_is_told_when_its_turn_comes(room: &Room<'_>) -> Finding {
     waiter.is_told_busy().await?;
     let release = async {
         // The other is listening by then; if not, it must be told all the same.
-        room.pause(std::time::Duration::from_millis(20)).await;
+        room.pause(Duration::from_millis(20)).await;
         holder.releases().await
     };
     let (released, won) = future::zip(release, waiter.gets_it_when_told()).await;
@@ -89,7 +92,7 @@ async fn everyone_in_line_is_told_in_turn(room: &Room<'_>) -> Finding {
         waiter.gets_it_when_told().await?;
         waiter.releases().await
     });
-    let mut all: super::super::Run<'_> = Box::pin(async move { holder.releases().await });
+    let mut all: Run<'_> = Box::pin(async move { holder.releases().await });
     for turn in turns {
         all = Box::pin(async move {
             let (before, this) = future::zip(all, turn).await;
@@ -124,7 +127,7 @@ async fn first_come_first_served(room: &Room<'_>) -> Finding {
             later.is_told_busy().await?;
         }
         let mut first = waiters.remove(0);
-        first.gets_it_after(std::time::Duration::ZERO).await?;
+        first.gets_it_after(Duration::ZERO).await?;
         for later in waiters.iter_mut().rev() {
             later.is_told_busy().await?;
         }
@@ -142,9 +145,9 @@ async fn a_newcomer_does_not_overtake(room: &Room<'_>) -> Finding {
     holder.releases().await?;
     let mut newcomer = room.enter("a newcomer", &key);
     newcomer.is_told_busy().await?;
-    waiter.gets_it_after(std::time::Duration::ZERO).await?;
+    waiter.gets_it_after(Duration::ZERO).await?;
     waiter.releases().await?;
-    newcomer.gets_it_after(std::time::Duration::ZERO).await?;
+    newcomer.gets_it_after(Duration::ZERO).await?;
     newcomer.releases().await
 }
 
@@ -174,6 +177,6 @@ async fn a_waiter_that_vanished_costs_no_more_than_its_lease(room: &Room<'_>) ->
     let mut behind = room.enter("one behind waiters that vanished", &key);
     behind.is_told_busy().await?;
     holder.releases().await?;
-    behind.gets_it_after(std::time::Duration::ZERO).await?;
+    behind.gets_it_after(Duration::ZERO).await?;
     behind.releases().await
 }

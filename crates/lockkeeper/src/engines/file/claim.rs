@@ -69,7 +69,14 @@ impl FileClaim {
     fn ask(&mut self, now: Moment) -> Result<Attempt> {
         match std::mem::replace(&mut self.stage, Stage::Away) {
             Stage::Away => self.come(now),
-            Stage::InLine(in_line) => self.step_up(in_line, now),
+            Stage::InLine(mut in_line) => {
+                if in_line.file.is_in_place(now)? {
+                    self.step_up(in_line, now)
+                } else {
+                    // Its line leads nowhere any more.
+                    self.come(now)
+                }
+            }
             Stage::Waiting(wait) => match wait.ending() {
                 None => {
                     self.stage = Stage::Waiting(wait);

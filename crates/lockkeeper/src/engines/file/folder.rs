@@ -99,7 +99,12 @@ impl Folder {
             | OFlag::O_NONBLOCK
             | OFlag::O_CLOEXEC;
         let mode = Mode::S_IRUSR | Mode::S_IWUSR;
-        let file = match openat(&self.handle, name, flags, mode) {
+        // Reading must not write; only the owner may ask for that.
+        let file = match openat(&self.handle, name, flags | OFlag::O_NOATIME, mode) {
+            Err(Errno::EPERM) => openat(&self.handle, name, flags, mode),
+            other => other,
+        };
+        let file = match file {
             Ok(file) => File::from(file),
             Err(Errno::ELOOP) => {
                 return Err(Error::refused(format!(

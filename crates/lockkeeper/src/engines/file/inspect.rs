@@ -13,9 +13,8 @@ use super::{
     },
     failed,
     folder::Folder,
-    processes,
     queue::{
-        self,
+        self, processes,
         ranges::{ALL, LOCK, PLACES, Tried, taken},
     },
 };

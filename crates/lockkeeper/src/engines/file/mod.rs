@@ -7,8 +7,9 @@ mod inspect;
 mod interrupt;
 mod open_file;
 mod pool;
-mod processes;
 mod queue;
+#[cfg(test)]
+mod tests;
 
 use std::{
     fmt, io,
@@ -16,13 +17,16 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use nix::libc;
+
 use self::{
     claim::FileClaim, folder::Folder, open_file::OpenFile, pool::Pool, queue::crew::Crew,
     queue::ranges::Tried,
 };
 use crate::{
     engine::{
-        Claim, Engine, Expiry, Fairness, Fencing, Inspector, Moment, Profile, Reach, Request, Wake,
+        Answers, Claim, Engine, Expiry, Fairness, Fencing, Inspector, Moment, Profile, Reach,
+        Request, Wake,
     },
     error::{Error, ErrorKind, Result},
     fork,
@@ -82,6 +86,7 @@ impl Engine for FileEngine {
         profile.fairness = Fairness::FirstCome;
         profile.fencing = Fencing::Durable;
         profile.wake = Wake::Told;
+        profile.answers = Answers::AtOnce;
         profile.promise = "On this machine, among processes that open the same file, at most one \
                            holds the lock, even if it is paused.";
         profile
@@ -150,13 +155,19 @@ impl Drop for Shared {
     }
 }
 
-/// Rights are refused for good; everything else may pass.
+/// Says what could not be done, and where it is known, what to do about it.
 fn failed(doing: impl fmt::Display, error: io::Error) -> Error {
-    let kind = match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Refused,
-        _ => ErrorKind::Other,
+    use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+
+    let is_full_table = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+    let (kind, hint) = match error.kind() {
+        PermissionDenied => (ErrorKind::Refused, ": no right to; check who owns the folder"),
+        ReadOnlyFilesystem => (ErrorKind::Refused, ": the disk is read-only; use another folder"),
+        StorageFull | QuotaExceeded => (ErrorKind::Other, ": the disk is full; free some space"),
+        _ if is_full_table => (ErrorKind::Other, ": too many open files; raise the limit"),
+        _ => (ErrorKind::Other, ""),
     };
-    Error::new(kind, format!("could not {doing}: {error}")).because(error)
+    Error::new(kind, format!("could not {doing}{hint}")).because(error)
 }
 
 /// Which boot of the machine this is: what was written during another one may be outdated.

@@ -134,9 +134,8 @@ impl OpenFile {
     pub(super) fn check_place(&mut self, now: Moment) -> Result<bool> {
         let is_ours =
             self.folder.id_of(&self.name)? == Some(self.id) && self.folder.is_in_place()?;
-        if is_ours {
-            self.path_seen_at = now;
-        }
+        // What has gone is not believed to be there for another moment.
+        self.path_seen_at = if is_ours { now } else { Moment::from_nanos(0) };
         Ok(is_ours)
     }
 

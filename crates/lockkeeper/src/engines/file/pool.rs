@@ -1,6 +1,9 @@
 //! Files that are open and that nobody is using: opening one costs ten times what locking does.
 
-use std::{collections::HashMap, sync::Mutex};
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
 
 use super::open_file::OpenFile;
 use crate::{key::Key, sync::locked};
@@ -9,44 +12,55 @@ use crate::{key::Key, sync::locked};
 const MAX_IDLE: usize = 256;
 
 #[derive(Debug, Default)]
-pub(super) struct Pool(Mutex<Idle>);
+pub(super) struct Pool(Mutex<Slots>);
 
+/// A key keeps its slot while its file is in use, so that taking and giving move nothing.
 #[derive(Debug, Default)]
-struct Idle {
-    files: HashMap<Key, (u64, Box<OpenFile>)>,
+struct Slots {
+    by_key: HashMap<Key, Slot>,
     n_given: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    given_at: u64,
+    file: Option<Box<OpenFile>>,
 }
 
 impl Pool {
     pub(super) fn take(&self, key: &Key) -> Option<Box<OpenFile>> {
-        locked(&self.0).files.remove(key).map(|(_, file)| file)
+        locked(&self.0).by_key.get_mut(key)?.file.take()
     }
 
     /// Keeps a file, on which nothing is locked; answers the one that has to go for it.
     pub(super) fn give(&self, file: Box<OpenFile>) -> Option<Box<OpenFile>> {
-        let mut idle = locked(&self.0);
-        idle.n_given += 1;
-        let given_at = idle.n_given;
-        let second = idle.files.insert(file.key().clone(), (given_at, file));
-        let oldest = (idle.files.len() > MAX_IDLE).then(|| idle.take_oldest()).flatten();
-        drop(idle);
-        // Closing takes its time, so it waits until the others can go on.
-        drop(second);
-        oldest
+        let mut slots = locked(&self.0);
+        slots.n_given += 1;
+        let given_at = slots.n_given;
+        if let Some(slot) = slots.by_key.get_mut(file.key()) {
+            slot.given_at = given_at;
+            let second = slot.file.replace(file);
+            drop(slots);
+            // Closing takes its time, so it waits until the others can go on.
+            drop(second);
+            return None;
+        }
+        slots.by_key.insert(file.key().clone(), Slot { given_at, file: Some(file) });
+        if slots.by_key.len() > MAX_IDLE { slots.take_oldest() } else { None }
     }
 
     /// Forgets the files without touching them: in a forked child they are the parent's.
     pub(super) fn leave(&mut self) {
-        let idle = self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for (_, (_, file)) in idle.files.drain() {
+        let slots = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for file in slots.by_key.drain().filter_map(|(_, slot)| slot.file) {
             Box::leak(file);
         }
     }
 }
 
-impl Idle {
+impl Slots {
     fn take_oldest(&mut self) -> Option<Box<OpenFile>> {
-        let oldest = self.files.iter().min_by_key(|(_, (given_at, _))| *given_at)?.0.clone();
-        self.files.remove(&oldest).map(|(_, file)| file)
+        let oldest = self.by_key.iter().min_by_key(|(_, slot)| slot.given_at)?.0.clone();
+        self.by_key.remove(&oldest)?.file
     }
 }

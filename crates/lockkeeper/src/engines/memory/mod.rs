@@ -11,8 +11,9 @@ use async_trait::async_trait;
 use self::bell::Bell;
 use crate::{
     engine::{
-        Attempt, Claim, Engine, Expiry, Fairness, Fencing, Grant, Inspector, Lease, Listed, Moment,
-        Order, OwnerId, Party, Patience, Profile, Reach, Request, Standing, Wake, Who,
+        Answers, Attempt, Claim, Engine, Expiry, Fairness, Fencing, Grant, Inspector, Lease,
+        Listed, Moment, Order, OwnerId, Party, Patience, Profile, Reach, Request, Standing, Wake,
+        Who,
     },
     error::Result,
     key::Key,
@@ -97,6 +98,7 @@ impl Engine for Memory {
             fairness: Fairness::FirstCome,
             fencing: Fencing::Grows,
             wake: Wake::Told,
+            answers: Answers::AtOnce,
             promise: "In this process, at most one task is told that it holds the lock.",
             ..Profile::weakest("memory")
         }

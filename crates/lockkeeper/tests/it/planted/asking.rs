@@ -1,6 +1,7 @@
 //! Defects in answering those who ask.
 
 use async_trait::async_trait;
+use futures_lite::future;
 use lockkeeper::{
     Result,
     engine::{Attempt, Grant, Lease, Moment, Order, Patience, Request},
@@ -92,6 +93,23 @@ impl Defect for BusyForItself {
             return Ok(BUSY);
         }
         stake.attempt(now).await
+    }
+}
+
+/// An attempt that was given up half-way makes it a stranger.
+#[derive(Debug)]
+pub(super) struct ForgetsAttemptsCutShort;
+
+#[async_trait]
+impl Defect for ForgetsAttemptsCutShort {
+    async fn attempt(&self, stake: &mut Stake, now: Moment) -> Result<Attempt> {
+        if std::mem::replace(&mut stake.mark, true) {
+            return Ok(BUSY);
+        }
+        let answer = stake.attempt(now).await;
+        future::yield_now().await;
+        stake.mark = false;
+        answer
     }
 }
 

@@ -1,13 +1,16 @@
 //! Defects in keeping, expiring and losing.
 
-use std::sync::OnceLock;
+use std::{
+    collections::HashMap,
+    sync::{Mutex, OnceLock},
+};
 
 use async_trait::async_trait;
 use lockkeeper::{
-    Result,
+    Key, Result,
     blocking::block_on,
     clock::Clock,
-    engine::{Attempt, Inspector, Lease, Moment, Request, Standing},
+    engine::{Attempt, Inspector, Lease, Moment, OwnerId, Request, Standing},
 };
 
 use super::machine::{Defect, Stake};
@@ -169,5 +172,30 @@ impl Defect for KeepsForTheDropped {
             let mut twin = stake.twin(|request| request.ttl = std::time::Duration::from_secs(3600));
             block_on(twin.attempt(Clock::default().now())).unwrap();
         }
+    }
+}
+
+/// Asks its own book, not the table: what was granted is held until it is released.
+#[derive(Debug, Default)]
+pub(super) struct BelievesItsOwnBook(Mutex<HashMap<Key, OwnerId>>);
+
+#[async_trait]
+impl Defect for BelievesItsOwnBook {
+    async fn attempt(&self, stake: &mut Stake, now: Moment) -> Result<Attempt> {
+        let me = stake.request.owner;
+        if self.0.lock().unwrap().get(stake.key()).is_some_and(|holder| *holder != me) {
+            return Ok(Attempt::Busy { retry_in: None });
+        }
+        let answer = stake.attempt(now).await?;
+        if let Attempt::Granted(_) = answer {
+            self.0.lock().unwrap().insert(stake.key().clone(), me);
+        }
+        Ok(answer)
+    }
+
+    async fn release(&self, stake: &mut Stake) -> Result<()> {
+        let me = stake.request.owner;
+        self.0.lock().unwrap().retain(|_, holder| *holder != me);
+        stake.release().await
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct WakesNobody;
 #[async_trait]
 impl Defect for WakesNobody {
     async fn changed(&self, _: &mut Stake) {
-        future::pending().await
+        future::pending::<()>().await;
     }
 }
 

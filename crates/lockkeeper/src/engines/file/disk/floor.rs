@@ -26,7 +26,9 @@ pub(in super::super) const NAME: &str = ".floor";
 
 /// How far the mark is raised at once: numbers begin at the clock's microseconds.
 const HOUR_US: u64 = 3_600_000_000;
-const SECOND_US: u64 = 1_000_000;
+/// How far apart files begin while the floor is ahead of the clock: that a file removed by hand and
+/// created again begins above what it gave out, unless it gave out more.
+const APART: u64 = 1024;
 
 #[derive(Debug)]
 pub(in super::super) struct Floor<'a> {
@@ -48,15 +50,17 @@ impl<'a> Floor<'a> {
 
     /// A number at or above `least` and the floor, from which on `n_numbers` may be given out.
     pub(in super::super) fn begin(&self, least: u64, n_numbers: u64) -> Result<u64> {
-        if let Some(record) = self.glance()? {
-            let start = record.end.max(least);
-            if start + n_numbers <= record.mark {
-                return Ok(start);
-            }
+        if let Some(record) = self.glance()?
+            && record.end < least
+            && least + n_numbers <= record.mark
+        {
+            return Ok(least);
         }
         let mut start = 0;
         self.change(|current| {
             start = current.max(least);
+            // Ahead of the clock, nothing else would keep two beginnings apart.
+            let current = if current < least { current } else { start + APART };
             Wanted { current, durable: start + n_numbers }
         })?;
         Ok(start)
@@ -68,8 +72,7 @@ impl<'a> Floor<'a> {
             return Ok(());
         }
         self.change(|current| {
-            // A little more than asked for, so that those who come soon need not write.
-            let current = if current < number { number + SECOND_US } else { current };
+            let current = current.max(number);
             Wanted { current, durable: current }
         })
     }
@@ -149,12 +152,13 @@ mod tests {
         floor.raise(WALL + 500).unwrap();
         let raised = floor.begin(WALL, 10).unwrap();
         assert!(raised >= WALL + 500, "{raised}");
-        assert_eq!(floor.begin(raised + 700, 10).unwrap(), raised + 700);
+        assert_eq!(floor.begin(WALL, 10).unwrap(), raised + APART);
+        assert_eq!(floor.begin(raised + 5 * APART, 10).unwrap(), raised + 5 * APART);
         floor.raise(WALL + 2 * HOUR_US).unwrap();
         assert!(floor.begin(0, 10).unwrap() >= WALL + 2 * HOUR_US);
         let raised = floor.begin(0, 10).unwrap();
         floor.raise(WALL).unwrap();
-        assert_eq!(floor.begin(0, 10).unwrap(), raised);
+        assert_eq!(floor.begin(0, 10).unwrap(), raised + APART);
     }
 
     #[test]

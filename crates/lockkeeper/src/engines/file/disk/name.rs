@@ -65,7 +65,7 @@ mod tests {
             loop {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let draw = (state >> 33) as usize;
-                if key.len() > 500 || (!key.is_empty() && draw % 9 == 0) {
+                if key.len() > 500 || (!key.is_empty() && draw.is_multiple_of(9)) {
                     break;
                 }
                 key += parts[draw % parts.len()];

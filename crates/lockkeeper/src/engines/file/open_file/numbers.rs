@@ -128,9 +128,9 @@ impl OpenFile {
 
     fn write(&mut self, record: &Record) -> Result<()> {
         let bytes = record.encode();
-        self.file.write_all_at(&bytes, RECORD_AT as u64).map_err(|error| {
-            failed(format!("write the record of {}; free some space on its disk", self.name), error)
-        })?;
+        self.file
+            .write_all_at(&bytes, RECORD_AT as u64)
+            .map_err(|error| failed(format!("write the record of {}", self.name), error))?;
         self.block.record = bytes;
         Ok(())
     }

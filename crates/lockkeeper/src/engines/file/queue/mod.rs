@@ -5,6 +5,7 @@
 //! again until it changes.
 
 pub(super) mod crew;
+pub(super) mod processes;
 pub(super) mod ranges;
 pub(super) mod wait;
 

@@ -4,7 +4,7 @@ use std::{collections::HashMap, fs, path::Path};
 
 /// The processes that have write locks on a file, by the first byte of the lock; only those whose
 /// files we may look at.
-pub(super) fn with_locks_on(inode: u64) -> HashMap<u64, u32> {
+pub(in super::super) fn with_locks_on(inode: u64) -> HashMap<u64, u32> {
     let mut found = HashMap::new();
     for pid in numbers_in(Path::new("/proc")) {
         let infos = format!("/proc/{pid}/fdinfo");

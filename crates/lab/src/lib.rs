@@ -1,0 +1,18 @@
+//! What proofs and tests need around the locks: folders on a disk, processes that can be killed,
+//! and a look at what a process uses.
+
+mod folder;
+mod process;
+pub mod usage;
+
+pub use crate::{
+    folder::{Folder, file_system, program_beside},
+    process::Process,
+};
+
+/// Nanoseconds on a clock that all processes of the machine share and nobody sets.
+pub fn monotonic_ns() -> u64 {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+    // This clock is always there; a zero would only ever fail a proof, never pass one.
+    time.map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
