@@ -60,7 +60,7 @@ fn on_path(name: &str) -> Result<PathBuf> {
     found.ok_or_else(|| format!("{name} is not installed").into())
 }
 
-/// The command as the other workspace builds it: with a shared target folder or with one of its own.
+/// The command as the other workspace builds it: in a shared target folder, or in its own.
 fn program() -> Result<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/lockkeeper");
     let found = lab::program_beside("lockkeeper").ok().or_else(|| own.is_file().then_some(own));

@@ -72,7 +72,7 @@ impl Process {
     /// The next line it says.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] after `limit`, [`io::ErrorKind::UnexpectedEof`] if there is none.
+    /// [`io::ErrorKind::TimedOut`] after `limit`, [`io::ErrorKind::UnexpectedEof`] if none comes.
     pub fn hear(&mut self, limit: Duration) -> io::Result<String> {
         let give_up_at = Instant::now() + limit;
         loop {

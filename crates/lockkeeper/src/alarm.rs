@@ -14,6 +14,7 @@ use crate::{
     book::{Book, Entry},
     clock::{Clock, Moment, Sleeper},
     error::{Error, ErrorKind, Result},
+    fork,
     held::Held,
     sync::locked,
 };
@@ -26,6 +27,7 @@ pub(crate) struct Alarms(Arc<Shared>);
 struct Shared {
     clock: Clock,
     sleeper: Arc<Sleeper>,
+    generation: u64,
     state: Mutex<State>,
 }
 
@@ -60,7 +62,8 @@ impl Alarms {
             sleeps_until: AWAKE,
             thread: Thread::NotYet,
         };
-        Self(Arc::new(Shared { sleeper: clock.sleeper(), clock, state: Mutex::new(state) }))
+        let (sleeper, generation) = (clock.sleeper(), fork::generation());
+        Self(Arc::new(Shared { clock, sleeper, generation, state: Mutex::new(state) }))
     }
 
     /// Calls [`Held::due`] at `due`, or somewhat earlier.
@@ -91,8 +94,11 @@ impl Alarms {
 
 impl Drop for Alarms {
     fn drop(&mut self) {
-        locked(&self.0.state).thread = Thread::Ending;
-        self.0.sleeper.nudge();
+        // In a forked child there is no thread to end, and its mutex may be locked for ever.
+        if fork::generation() == self.0.generation {
+            locked(&self.0.state).thread = Thread::Ending;
+            self.0.sleeper.nudge();
+        }
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn ask_at_once(line: &Line) -> Option<Errand> {
     let line = line.clone();
     Some(Box::pin(async move {
         let next = match answer {
-            Err(unwanted) => decline(&line, unwanted, first.wish.patience).await,
+            Err(unwanted) => decline(&line, &first, unwanted).await,
             Ok((claim, answer)) => turned_away(&line, &first, claim, answer).await,
         };
         if let Next::Ask = next {
@@ -69,7 +69,7 @@ pub(crate) async fn ask(line: Line) {
             Ok(Attempt::Granted(grant)) => {
                 match line.granted(claim, &grant, sent_at, Arc::clone(&first.wish.terms)) {
                     Ok(()) => return,
-                    Err(unwanted) => decline(&line, unwanted, first.wish.patience).await,
+                    Err(unwanted) => decline(&line, &first, unwanted).await,
                 }
             }
             answer => turned_away(&line, &first, claim, answer).await,
@@ -94,23 +94,24 @@ enum Next {
 /// The claim did not win: one who tries is told so, one who waits is looked after.
 async fn turned_away(
     line: &Line,
-    first: &Turn,
+    first: &Arc<Turn>,
     claim: Box<dyn Claim>,
     answer: Result<Attempt>,
 ) -> Next {
     match first.wish.patience {
         Patience::Waits => {
             // From here on it may take long: no caller's task should have it in hands.
-            let terms = Arc::clone(&first.wish.terms);
-            line.house.steward.adopt(waiting(line.clone(), claim, terms, retry_in(answer)));
+            let errand = waiting(line.clone(), Arc::clone(first), claim, retry_in(answer));
+            line.house.steward.adopt(errand);
             Next::Nothing
         }
         Patience::Tries => {
             give_back_soon(line, claim).await;
-            line.answer_first(match answer {
+            let answer = match answer {
                 Ok(_) => Answer::Busy,
                 Err(error) => Answer::Failed(line.house.error_at(error, line.key(), Call::Acquire)),
-            });
+            };
+            line.answer_first(first, answer);
             Next::Ask
         }
     }
@@ -119,14 +120,14 @@ async fn turned_away(
 /// Waits with a claim until it is granted, refused, or nobody wants it any more.
 async fn wait(
     line: Line,
+    first: Arc<Turn>,
     mut claim: Box<dyn Claim>,
-    terms: Arc<Terms>,
     mut answer: Result<Option<Duration>>,
 ) {
-    let house = &line.house;
+    let (house, terms) = (&line.house, &first.wish.terms);
     let mut mood = Mood::default();
     house.observers.tell(&Event::Waiting { key: line.key() });
-    while let Some(pause) = mood.pause_after(answer, &line, &terms) {
+    while let Some(pause) = mood.pause_after(answer, &line, terms) {
         let rest = async {
             let again_at = house.clock.now() + pause;
             future::or(claim.changed(), house.alarms.wait_until(again_at)).await;
@@ -142,10 +143,10 @@ async fn wait(
         let sent_at = house.clock.now();
         answer = match claim.attempt(sent_at).await {
             Ok(Attempt::Granted(grant)) => {
-                match line.granted(claim, &grant, sent_at, Arc::clone(&terms)) {
+                match line.granted(claim, &grant, sent_at, Arc::clone(terms)) {
                     Ok(()) => return,
                     Err(unwanted) => {
-                        decline(&line, unwanted, Patience::Waits).await;
+                        decline(&line, &first, unwanted).await;
                         return asking(&line).await;
                     }
                 }
@@ -164,11 +165,11 @@ fn asking(line: &Line) -> Errand {
 
 fn waiting(
     line: Line,
+    first: Arc<Turn>,
     claim: Box<dyn Claim>,
-    terms: Arc<Terms>,
     answer: Result<Option<Duration>>,
 ) -> Errand {
-    Box::pin(wait(line, claim, terms, answer))
+    Box::pin(wait(line, first, claim, answer))
 }
 
 enum Rest {
@@ -236,11 +237,13 @@ impl Mood {
 }
 
 /// A grant came that cannot be used: gives it back and says why where somebody wants to know.
-async fn decline(line: &Line, unwanted: Unwanted, patience: Patience) -> Next {
+async fn decline(line: &Line, first: &Arc<Turn>, unwanted: Unwanted) -> Next {
     give_back_soon(line, unwanted.claim).await;
     match unwanted.error {
         None => {}
-        Some(error) if patience == Patience::Tries => line.answer_first(Answer::Failed(error)),
+        Some(error) if first.wish.patience == Patience::Tries => {
+            line.answer_first(first, Answer::Failed(error));
+        }
         Some(error) if error.may_pass() => line.set_trouble(Some(error)),
         Some(error) => line.fail(&error),
     }

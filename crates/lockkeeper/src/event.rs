@@ -1,6 +1,11 @@
 //! What happens to locks, told to whoever wants to watch.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{error::Error, guard::Loss, key::Key};
 
@@ -50,7 +55,8 @@ pub enum Event<'a> {
     },
 }
 
-/// Is told every [`Event`], on the thread where it happens: be quick, and do not call back.
+/// Is told every [`Event`], on the thread where it happens: be quick, and do not call back. A panic
+/// of an observer goes no further.
 pub trait Observer: Send + Sync + 'static {
     /// Something happened.
     fn event(&self, event: &Event<'_>);
@@ -69,7 +75,8 @@ pub(crate) struct Observers(pub(crate) Vec<Arc<dyn Observer>>);
 impl Observers {
     pub(crate) fn tell(&self, event: &Event<'_>) {
         for observer in &self.0 {
-            observer.event(event);
+            // A lock must not be lost because somebody's log is full; the panic has been reported.
+            let _ = catch_unwind(AssertUnwindSafe(|| observer.event(event)));
         }
     }
 }

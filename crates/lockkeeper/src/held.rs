@@ -200,9 +200,12 @@ impl Held {
         lease: Lease,
         sent_at: Moment,
     ) -> Option<Box<dyn Claim>> {
+        if self.line.house.clock.now() >= self.ends_at() {
+            // However short, there was a gap.
+            self.lose(Loss::Expired);
+        }
         let mut keep = locked(&self.keep);
         if self.lost.is_up() || !matches!(keep.claim, Hands::Renewal { then: Then::Keep }) {
-            keep.claim = Hands::Nobody;
             return Some(claim);
         }
         let (ends_at, renew_at) = terms_of(lease, sent_at);

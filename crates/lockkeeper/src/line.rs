@@ -236,21 +236,27 @@ impl Line {
         self.house.steward.adopt(errand::ask(self.clone()));
     }
 
-    /// Answers the first in line alone.
-    pub(crate) fn answer_first(&self, answer: Answer) {
-        let first = locked(&self.record.state).queue.pop_first();
-        let waker = first.and_then(|turn| turn.answer(answer));
-        waker.into_iter().for_each(Waker::wake);
+    /// Answers this turn, if it is still the first in line: it may have left meanwhile, and the one
+    /// behind it asked for something else.
+    pub(crate) fn answer_first(&self, turn: &Arc<Turn>, answer: Answer) {
+        let mut state = locked(&self.record.state);
+        if !state.queue.first().is_some_and(|first| Arc::ptr_eq(first, turn)) {
+            return;
+        }
+        let answered = state.queue.pop_first();
+        drop(state);
+        drop(answered);
+        turn.answer(answer).into_iter().for_each(Waker::wake);
     }
 
     /// Answers everyone in line with an error that asking again would not mend.
     pub(crate) fn fail(&self, error: &Error) {
-        let mut queue = {
-            let mut state = locked(&self.record.state);
-            state.trouble = None;
-            std::mem::take(&mut state.queue)
-        };
-        while let Some(turn) = queue.pop_first() {
+        let mut state = locked(&self.record.state);
+        state.trouble = None;
+        // One by one: the places of those who are answered must not come up again in a new queue.
+        let failed: Vec<_> = std::iter::from_fn(|| state.queue.pop_first()).collect();
+        drop(state);
+        for turn in failed {
             let waker = turn.answer(Answer::Failed(error.echo()));
             waker.into_iter().for_each(Waker::wake);
         }

@@ -6,6 +6,7 @@
 //! own, whatever the user's runtime does.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
@@ -16,6 +17,7 @@ use async_executor::Executor;
 
 use crate::{
     blocking::block_on,
+    fork,
     line::Line,
     sync::{Flag, locked},
 };
@@ -29,6 +31,7 @@ pub(crate) struct Steward {
     executor: Arc<Executor<'static>>,
     stop: Arc<Flag>,
     started: Mutex<bool>,
+    generation: u64,
 }
 
 impl Steward {
@@ -37,6 +40,7 @@ impl Steward {
             executor: Arc::new(Executor::new()),
             stop: Arc::new(Flag::default()),
             started: Mutex::new(false),
+            generation: fork::generation(),
         }
     }
 
@@ -54,7 +58,11 @@ impl Steward {
         // A system that cannot spare a thread now may be able to at the next errand.
         *started = thread::Builder::new()
             .name("lockkeeper".into())
-            .spawn(move || block_on(executor.run(stop.raised())))
+            .spawn(move || {
+                // A panic ends the errand it came from, not the others.
+                let work = || block_on(executor.run(stop.raised()));
+                while catch_unwind(AssertUnwindSafe(work)).is_err() {}
+            })
             .is_ok();
     }
 
@@ -68,7 +76,10 @@ impl Steward {
 
 impl Drop for Steward {
     fn drop(&mut self) {
-        self.stop.raise();
+        // In a forked child there is no thread to stop, and its mutexes may be locked for ever.
+        if fork::generation() == self.generation {
+            self.stop.raise();
+        }
     }
 }
 

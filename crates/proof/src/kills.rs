@@ -58,8 +58,8 @@ fn count_and_kill(settings: &Settings) -> Outcome {
         tally.count
     );
     println!(
-        "  {n_workers} processes, {n_kills} x kill -9 ({} inside a hold): {} whole turns, never two \
-         at once, fences grow, count {count} as the history says ({})",
+        "  {n_workers} processes, {n_kills} x kill -9 ({} inside a hold): {} whole turns, never \
+         two at once, fences grow, count {count} as the history says ({})",
         tally.n_cut_short,
         tally.n_turns,
         crew.file_system()?

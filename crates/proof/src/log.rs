@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{self, Write},
     os::unix::fs::FileExt,
     path::Path,
 };
@@ -18,7 +18,8 @@ impl Log {
         File::options().append(true).create(true).open(path).map(Self)
     }
 
-    /// One call, so that a kill leaves a whole line or none.
+    /// One call that stays within one page, so that a kill leaves a whole line or none, and who
+    /// reads meanwhile sees no half of it.
     pub(crate) fn append(&mut self, entry: &Entry) -> io::Result<()> {
         self.0.write_all(line_of(entry).as_bytes())
     }
@@ -35,26 +36,29 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<Entry>> {
 
 /// Its last entry, while others may be writing.
 pub(crate) fn last(path: &Path) -> io::Result<Option<Entry>> {
-    const ENOUGH: u64 = 256;
-    let mut file = File::open(path)?;
-    let n_bytes = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(n_bytes.saturating_sub(ENOUGH)))?;
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    text.lines().next_back().map(entry_of).transpose()
+    let file = File::open(path)?;
+    let n_lines = file.metadata()?.len() / LINE_BYTES as u64;
+    let Some(before) = n_lines.checked_sub(1) else { return Ok(None) };
+    let mut line = [0; LINE_BYTES];
+    file.read_exact_at(&mut line, before * LINE_BYTES as u64)?;
+    entry_of(&String::from_utf8_lossy(&line)).map(Some)
 }
+
+/// All lines have the same length, of which a page is a multiple.
+const LINE_BYTES: usize = 128;
 
 fn line_of(Entry { mark, fence, worker, at_ns, count }: &Entry) -> String {
     let mark = match mark {
         Mark::Enter => "enter",
         Mark::Leave => "leave",
     };
-    format!("{mark} {fence} {worker} {at_ns} {count}\n")
+    let line = format!("{mark} {fence} {worker} {at_ns} {count}");
+    format!("{line:width$}\n", width = LINE_BYTES - 1)
 }
 
 fn entry_of(line: &str) -> io::Result<Entry> {
     let broken = || io::Error::other(format!("a line of the history cannot be read: {line:?}"));
-    let (mark, numbers) = line.split_once(' ').ok_or_else(broken)?;
+    let (mark, numbers) = line.trim_end().split_once(' ').ok_or_else(broken)?;
     let mark = match mark {
         "enter" => Mark::Enter,
         "leave" => Mark::Leave,
@@ -108,6 +112,7 @@ mod tests {
         for mark in [Mark::Enter, Mark::Leave].repeat(20) {
             log.append(&entry(mark)).unwrap();
             assert_eq!(last(&path).unwrap(), Some(entry(mark)));
+            assert_eq!(fs::metadata(&path).unwrap().len() % LINE_BYTES as u64, 0);
         }
         assert_eq!(read(&path).unwrap(), [Mark::Enter, Mark::Leave].map(entry).repeat(20));
     }

@@ -1,7 +1,8 @@
 //! Proofs: what is promised, tried on real processes that are killed, stopped and cancelled.
 //!
-//! `proof NAME [--seed N] [--quick]` prints what it measured. It ends with 1 and says why when a
-//! promise was broken, with 2 when the proof itself could not be carried out.
+//! `proof [NAME] [--seed N] [--quick]`, all of them without a name, prints what it measured. It
+//! ends with 1 and says why when a promise was broken, with 2 when the proof itself could not be
+//! carried out.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to people")]
 
 mod crew;

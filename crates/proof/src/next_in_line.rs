@@ -48,7 +48,8 @@ fn kill_holders(crew: &mut Crew, n_kills: usize, kills: &mut Kills) -> Outcome {
     times.sort_unstable();
     let (median, worst) = (times[times.len() / 2], times[times.len() - 1]);
     println!(
-        "  {n_kills} x kill -9 of the holder: next has it after {median:.1?} (median), {worst:.1?} (worst)"
+        "  {n_kills} x kill -9 of the holder: the next has it after {median:.1?} (median), \
+         {worst:.1?} (worst)"
     );
     ensure!(median <= PROMISED, "the next in line had to wait {median:?}, not {PROMISED:?}");
     Ok(())
@@ -110,7 +111,8 @@ fn stop_the_holder(crew: &mut Crew) -> Outcome {
     next.let_go();
     next.until_gone()?;
     println!(
-        "  holder stopped for 3 s: {n_tries} tries were told busy, the next waited; it had it {after:.1?} after SIGCONT"
+        "  holder stopped for 3 s: {n_tries} tries were told busy, the next waited; it had it \
+         {after:.1?} after SIGCONT"
     );
     Ok(())
 }

@@ -18,7 +18,7 @@ impl Settings {
     pub(crate) fn parse(args: &[String], names: &[&str]) -> Outcome<Order> {
         let usage = || {
             let names = names.join(" | ");
-            Trouble::Failed(format!("usage: proof all | {names} [--seed N] [--quick]"))
+            Trouble::Failed(format!("usage: proof [all | {names}] [--seed N] [--quick]"))
         };
         let mut name = None;
         let mut settings = Self { seed: fastrand::u64(..1_000_000), quick: false };
@@ -36,7 +36,7 @@ impl Settings {
                 _ => return Err(usage()),
             }
         }
-        Ok(Order { name: name.ok_or_else(usage)?, settings })
+        Ok(Order { name: name.unwrap_or_else(|| "all".into()), settings })
     }
 
     /// How many, in full or for a quick look.
@@ -66,14 +66,14 @@ mod tests {
             (order.name.as_str(), order.settings.seed, order.settings.quick),
             ("fifo", 7, true)
         );
-        assert_eq!(parse("all").unwrap().name, "all");
+        for text in ["all", "", "--quick --seed 1"] {
+            assert_eq!(parse(text).unwrap().name, "all", "{text}");
+        }
     }
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        for text in
-            ["", "--quick", "nothing", "fifo fifo", "fifo --seed", "fifo --seed x", "fifo -q"]
-        {
+        for text in ["nothing", "fifo fifo", "fifo --seed", "fifo --seed x", "fifo -q"] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

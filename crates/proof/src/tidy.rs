@@ -52,7 +52,8 @@ pub(crate) fn prove(settings: &Settings) -> Outcome {
     }
     ensure!(n_turns == counted(&crew)?, "{n_turns} turns, but {} counted", counted(&crew)?);
     println!(
-        "  3 processes on {N_KEYS} keys, a fourth cleaning up: {n_turns} turns, never two at once, fences of each key grow; files {removed} rounds"
+        "  3 processes on {N_KEYS} keys, a fourth cleaning up: {n_turns} turns, never two at once, \
+         fences of each key grow; files {removed} rounds"
     );
     Ok(())
 }

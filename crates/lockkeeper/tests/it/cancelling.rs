@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Locks, blocking};
+use lockkeeper::{ErrorKind, Locks, blocking};
 
-use crate::tools::{LONG, memory};
+use crate::tools::{LONG, Troubled, memory};
 
 /// Polls the future a random number of times, then drops it.
 async fn drop_somewhere<F: Future>(future: F, n_polls: u32) {
@@ -128,6 +128,48 @@ async fn a_turn_won_but_never_seen_passes_on() {
     // The first one has it now, and never looks.
     drop(unseen);
     assert!(waits.await.unwrap());
+}
+
+#[tokio::test]
+async fn one_who_leaves_after_a_refusal_takes_nobody_elses_place() {
+    let troubled = Troubled::default();
+    let (locks, others) = (troubled.locks(), troubled.locks());
+    let lock = locks.lock("a");
+    let guard = others.lock("a").acquire().await.unwrap();
+    let mut refused = Box::pin(lock.acquire());
+    drop_somewhere(&mut refused, 1).await;
+    troubled.switches.refuses.store(true, Ordering::SeqCst);
+    drop(guard);
+    // Another one in the same line, so that we see the refusal.
+    assert_eq!(lock.acquire_within(LONG).await.unwrap_err().kind(), ErrorKind::Refused);
+    troubled.switches.refuses.store(false, Ordering::SeqCst);
+    let guard = others.lock("a").acquire_within(LONG).await.unwrap();
+    let waits = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire_within(LONG).await.is_ok() }
+    });
+    tokio::task::yield_now().await;
+    drop(refused);
+    drop(guard);
+    assert!(waits.await.unwrap());
+}
+
+#[tokio::test]
+async fn the_answer_to_one_who_left_is_not_given_to_the_next() {
+    let troubled = Troubled::default();
+    let (locks, others) = (troubled.locks(), troubled.locks());
+    let lock = locks.lock("a");
+    let guard = others.lock("a").acquire().await.unwrap();
+    // The try is turned away, and goes while its claim is being given back.
+    troubled.switches.keeps_releases.store(true, Ordering::SeqCst);
+    let mut tries = Box::pin(lock.try_acquire());
+    drop_somewhere(&mut tries, 1).await;
+    let mut waits = Box::pin(lock.acquire_within(LONG));
+    drop_somewhere(&mut waits, 1).await;
+    drop(tries);
+    troubled.switches.keeps_releases.store(false, Ordering::SeqCst);
+    guard.release().await.unwrap();
+    assert!(waits.await.is_ok());
 }
 
 #[test]

@@ -147,6 +147,45 @@ fn after_a_suspend_a_hold_is_over_at_once() {
 }
 
 #[test]
+fn a_renewal_that_comes_after_the_end_does_not_bring_the_hold_back() {
+    let troubled = Troubled::default();
+    let locks = troubled.locks();
+    troubled.switches.stalls.store(true, Ordering::SeqCst);
+    lockkeeper::blocking::block_on(async {
+        // A renewal takes a second here, the lease is shorter: it always comes too late.
+        let guard = locks.lock("a").ttl(Duration::from_millis(300)).acquire().await.unwrap();
+        let start = Instant::now();
+        let mut was_held = true;
+        while start.elapsed() < Duration::from_millis(1_500) {
+            let is_held = guard.is_held();
+            assert!(was_held || !is_held, "held again after {:?}", start.elapsed());
+            was_held = is_held;
+            std::thread::yield_now();
+        }
+        assert!(!was_held);
+    });
+}
+
+#[test]
+fn an_observer_that_panics_stops_nothing() {
+    let locks = Locks::builder()
+        .observe(|event: &lockkeeper::event::Event<'_>| {
+            if let lockkeeper::event::Event::Lost { .. } = event {
+                panic!("on purpose");
+            }
+        })
+        .build(Box::new(Memory::default()))
+        .unwrap();
+    lockkeeper::blocking::block_on(async {
+        for _ in 0..3 {
+            let lock = locks.lock("a").maximum_hold(Duration::from_millis(20));
+            let guard = lock.acquire_within(LONG).await.unwrap();
+            assert_eq!(guard.lost().await, Loss::MaximumHold);
+        }
+    });
+}
+
+#[test]
 fn a_clock_moved_by_hand_renews() {
     let clock = Clock::by_hand();
     let locks = Locks::builder().clock(clock.clone()).build(Box::new(Memory::default())).unwrap();

@@ -35,6 +35,10 @@ pub(crate) struct Troubled {
 pub(crate) struct Switches {
     /// Calls are answered with "unreachable".
     pub(crate) cut_off: AtomicBool,
+    /// Attempts are answered with "refused".
+    pub(crate) refuses: AtomicBool,
+    /// Releases are not answered.
+    pub(crate) keeps_releases: AtomicBool,
     /// Renewals block the thread that asks, for a second each.
     pub(crate) stalls: AtomicBool,
 }
@@ -79,6 +83,9 @@ impl TroubledClaim {
 impl Claim for TroubledClaim {
     async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
         self.check()?;
+        if self.switches.refuses.load(Ordering::SeqCst) {
+            return Err(lockkeeper::Error::refused("not today"));
+        }
         self.claim.attempt(now).await
     }
 
@@ -92,6 +99,9 @@ impl Claim for TroubledClaim {
 
     async fn release(&mut self) -> Result<()> {
         self.check()?;
+        while self.switches.keeps_releases.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
+        }
         self.claim.release().await
     }
 
