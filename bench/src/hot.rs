@@ -26,8 +26,8 @@ const MEMORY: &str = "Lockkeeper, memory";
 pub(crate) fn measure(order: &Order) -> Result<Verdict> {
     let folder = Folder::new()?;
     let file_system = lab::file_system(folder.path())?;
-    let current = Builder::new_current_thread().enable_time().build()?;
-    let multi = Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
+    let current = Builder::new_current_thread().enable_all().build()?;
+    let multi = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut verdict = Verdict::Met;
     for (flavour, runtime) in [("current_thread", current), ("multi_thread(2)", multi)] {
         let mutex = Arc::new(Mutex::new(()));

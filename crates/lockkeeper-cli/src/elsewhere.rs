@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{Guard, blocking::block_on};
+use lockkeeper::{Guard, Locks, blocking::block_on};
 
 use crate::{
     args::Hold,
@@ -42,7 +42,7 @@ impl Post {
     }
 
     /// Runs the command of `hold` until it has ended, or the lock is lost.
-    pub(crate) fn run(&self, guard: &Guard, hold: &Hold) -> Result<Ending, Failure> {
+    pub(crate) fn run(&self, locks: &Locks, guard: &Guard, hold: &Hold) -> Result<Ending, Failure> {
         let mut child = match child_of(hold).env(FENCE, guard.fence().to_string()).spawn() {
             Ok(child) => child,
             Err(error) => return Ok(Ending::NotStarted(error.raw_os_error().unwrap_or(0))),
@@ -56,6 +56,8 @@ impl Post {
                 Ok(None) => {}
                 Err(error) => return Err(Failure::system("wait for the command", error)),
             }
+            // When it wants to be called again does not matter: the pause is shorter.
+            let _ = locks.attend();
             if watches_lock && let Poll::Ready(loss) = lost.as_mut().poll(&mut context) {
                 message::say(&format!("lost {:?}: {loss}", hold.key));
                 watches_lock = false;

@@ -40,10 +40,12 @@ pub(crate) enum Ending {
 pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<Exit, Failure> {
     // First of all: the warden must be forked before the library starts a thread.
     let post = Post::set_up(hold)?;
-    let locks = match url {
-        Some(url) => post.wait_for(Locks::connect(url))??,
-        None => Locks::embedded()?,
-    };
+    // Our own loop attends to the lock while the command runs: a thread less to start.
+    let mut locks = Locks::builder().attended();
+    if let Some(url) = url {
+        locks = locks.url(url);
+    }
+    let locks = post.wait_for(locks.connect())??;
     // The process is about to end: to send its threads home first would only cost time.
     let locks = ManuallyDrop::new(locks);
     let mut lock = locks.lock(&hold.key);
@@ -56,7 +58,7 @@ pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<
     }
     let guard = take(&post, &locks, &lock, hold, patience)?;
     // Nothing of the command may run on when the guard is dropped.
-    let ending = post.run(&guard, hold).inspect_err(|_| post.dismiss())?;
+    let ending = post.run(&locks, &guard, hold).inspect_err(|_| post.dismiss())?;
     // A signal now changes nothing any more: the command has ended, and so do we.
     let released = post.wait_for(guard.release()).unwrap_or(Ok(()));
     conclude(ending, hold, released)

@@ -46,6 +46,8 @@ struct State {
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
     NotYet,
+    /// Not for holds: the program looks after those itself, with [`Alarms::attend`].
+    NotForHolds,
     Running,
     Ending,
 }
@@ -53,14 +55,18 @@ enum Thread {
 const AWAKE: Moment = Moment::from_nanos(0);
 
 impl Alarms {
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock, attention: Attention) -> Self {
+        let thread = match attention {
+            Attention::ByThread => Thread::NotYet,
+            Attention::ByProgram => Thread::NotForHolds,
+        };
         let state = State {
             holds: Book::default(),
             wakers: BTreeMap::new(),
             n_alarms_made: 0,
             last_due: AWAKE,
             sleeps_until: AWAKE,
-            thread: Thread::NotYet,
+            thread,
         };
         let (sleeper, generation) = (clock.sleeper(), fork::generation());
         Self(Arc::new(Shared { clock, sleeper, generation, state: Mutex::new(state) }))
@@ -69,7 +75,9 @@ impl Alarms {
     /// Calls [`Held::due`] at `due`, or somewhat earlier.
     pub(crate) fn watch(&self, held: Arc<Held>, now: Moment, due: Moment) -> Result<Entry> {
         let mut state = locked(&self.0.state);
-        self.0.ensure_thread(&mut state)?;
+        if state.thread != Thread::NotForHolds {
+            self.0.ensure_thread(&mut state)?;
+        }
         let (entry, due) = state.holds.enter(now, due, held);
         state.last_due = due;
         self.0.nudge_if_asleep_past(due, &state);
@@ -79,6 +87,18 @@ impl Alarms {
     pub(crate) fn forget(&self, entry: Entry) {
         // Bound, so that it is dropped after the mutex is free.
         let _held = locked(&self.0.state).holds.leave(entry);
+    }
+
+    /// Does what is due, in the place of the thread; answers when something is due next.
+    pub(crate) fn attend(&self) -> Moment {
+        if locked(&self.0.state).thread != Thread::NotForHolds {
+            return Moment::NEVER;
+        }
+        loop {
+            if let Look::Nothing { until } = self.0.look() {
+                return until;
+            }
+        }
     }
 
     pub(crate) fn alarm(&self, at: Moment) -> Alarm {
@@ -159,7 +179,7 @@ impl State {
 
 impl Shared {
     fn ensure_thread(self: &Arc<Self>, state: &mut State) -> Result<()> {
-        if state.thread != Thread::NotYet {
+        if matches!(state.thread, Thread::Running | Thread::Ending) {
             return Ok(());
         }
         let shared = Arc::clone(self);
@@ -181,33 +201,56 @@ impl Shared {
     }
 
     fn watch_the_clock(&self) {
-        let mut wakers = Vec::new();
-        let mut holds = Vec::new();
         loop {
-            let now = self.clock.now();
-            let mut state = locked(&self.state);
-            if state.thread == Thread::Ending {
-                return;
+            match self.look() {
+                Look::Something => {}
+                Look::Ending => return,
+                Look::Nothing { until } => {
+                    self.sleeper.sleep(until);
+                    locked(&self.state).sleeps_until = AWAKE;
+                }
             }
-            while let Some(first) = state.wakers.first_entry()
-                && first.key().0 <= now
-            {
-                wakers.push(first.remove());
-            }
-            while let Some(held) = state.holds.take_due(now) {
-                holds.push(held);
-            }
-            if wakers.is_empty() && holds.is_empty() {
-                let until = state.next_due(now);
-                state.sleeps_until = until;
-                drop(state);
-                self.sleeper.sleep(until);
-                locked(&self.state).sleeps_until = AWAKE;
-                continue;
-            }
-            drop(state);
-            wakers.drain(..).for_each(Waker::wake);
-            holds.drain(..).for_each(|held| held.due(now));
         }
     }
+
+    /// Looks at the clock once, and wakes whoever is due.
+    fn look(&self) -> Look {
+        let (mut wakers, mut holds) = (Vec::new(), Vec::new());
+        let now = self.clock.now();
+        let mut state = locked(&self.state);
+        if state.thread == Thread::Ending {
+            return Look::Ending;
+        }
+        while let Some(first) = state.wakers.first_entry()
+            && first.key().0 <= now
+        {
+            wakers.push(first.remove());
+        }
+        while let Some(held) = state.holds.take_due(now) {
+            holds.push(held);
+        }
+        if wakers.is_empty() && holds.is_empty() {
+            let until = state.next_due(now);
+            state.sleeps_until = until;
+            return Look::Nothing { until };
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        holds.into_iter().for_each(|held| held.due(now));
+        Look::Something
+    }
+}
+
+/// What a look at the clock found.
+enum Look {
+    Something,
+    Nothing { until: Moment },
+    Ending,
+}
+
+/// Who looks after holds: a thread of ours, or the program, which then must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attention {
+    ByThread,
+    ByProgram,
 }

@@ -18,8 +18,8 @@ use crate::{
     guard::Loss,
     held::{Held, Taken},
     line::{Line, Unwanted},
+    seat::{Answer, Seat, Wish},
     steward::Errand,
-    turn::{Answer, Terms, Turn},
 };
 
 /// The longest pause before a waiting claim is asked about again, when the engine tells of changes
@@ -40,7 +40,7 @@ pub(crate) fn ask_at_once(line: &Line) -> Option<Errand> {
     let (mut claim, sent_at) = claim_for(line, &first);
     let answer = match at_once(claim.attempt(sent_at)) {
         Some(Ok(Attempt::Granted(grant))) => {
-            match line.granted(claim, &grant, sent_at, Arc::clone(&first.wish.terms)) {
+            match line.granted(claim, &grant, sent_at, first.wish.terms.clone()) {
                 Ok(()) => return None,
                 Err(unwanted) => Err(unwanted),
             }
@@ -67,7 +67,7 @@ pub(crate) async fn ask(line: Line) {
         let (mut claim, sent_at) = claim_for(&line, &first);
         let next = match claim.attempt(sent_at).await {
             Ok(Attempt::Granted(grant)) => {
-                match line.granted(claim, &grant, sent_at, Arc::clone(&first.wish.terms)) {
+                match line.granted(claim, &grant, sent_at, first.wish.terms.clone()) {
                     Ok(()) => return,
                     Err(unwanted) => decline(&line, &first, unwanted).await,
                 }
@@ -80,7 +80,7 @@ pub(crate) async fn ask(line: Line) {
     }
 }
 
-fn claim_for(line: &Line, first: &Turn) -> (Box<dyn Claim>, Moment) {
+fn claim_for(line: &Line, first: &Seat) -> (Box<dyn Claim>, Moment) {
     let house = &line.house;
     (house.engine.claim(house.request(line.key(), &first.wish)), house.clock.now())
 }
@@ -94,7 +94,7 @@ enum Next {
 /// The claim did not win: one who tries is told so, one who waits is looked after.
 async fn turned_away(
     line: &Line,
-    first: &Arc<Turn>,
+    first: &Arc<Seat>,
     claim: Box<dyn Claim>,
     answer: Result<Attempt>,
 ) -> Next {
@@ -120,14 +120,14 @@ async fn turned_away(
 /// Waits with a claim until it is granted, refused, or nobody wants it any more.
 async fn wait(
     line: Line,
-    first: Arc<Turn>,
+    first: Arc<Seat>,
     mut claim: Box<dyn Claim>,
     mut answer: Result<Option<Duration>>,
 ) {
-    let (house, terms) = (&line.house, &first.wish.terms);
+    let (house, wish) = (&line.house, &first.wish);
     let mut mood = Mood::default();
     house.observers.tell(&Event::Waiting { key: line.key() });
-    while let Some(pause) = mood.pause_after(answer, &line, terms) {
+    while let Some(pause) = mood.pause_after(answer, &line, wish) {
         let rest = async {
             let again_at = house.clock.now() + pause;
             future::or(claim.changed(), house.alarms.wait_until(again_at)).await;
@@ -143,7 +143,7 @@ async fn wait(
         let sent_at = house.clock.now();
         answer = match claim.attempt(sent_at).await {
             Ok(Attempt::Granted(grant)) => {
-                match line.granted(claim, &grant, sent_at, Arc::clone(terms)) {
+                match line.granted(claim, &grant, sent_at, wish.terms.clone()) {
                     Ok(()) => return,
                     Err(unwanted) => {
                         decline(&line, &first, unwanted).await;
@@ -165,7 +165,7 @@ fn asking(line: &Line) -> Errand {
 
 fn waiting(
     line: Line,
-    first: Arc<Turn>,
+    first: Arc<Seat>,
     claim: Box<dyn Claim>,
     answer: Result<Option<Duration>>,
 ) -> Errand {
@@ -199,7 +199,7 @@ impl Mood {
         &mut self,
         answer: Result<Option<Duration>>,
         line: &Line,
-        terms: &Terms,
+        wish: &Wish,
     ) -> Option<Duration> {
         let house = &line.house;
         match answer {
@@ -216,7 +216,7 @@ impl Mood {
                 let error = house.error_at(error, line.key(), Call::Acquire);
                 let now = house.clock.now();
                 let since = *self.troubled_since.get_or_insert(now);
-                if !error.may_pass() || now.since(since) >= terms.ttl {
+                if !error.may_pass() || now.since(since) >= wish.terms(house).ttl {
                     line.fail(&error);
                     return None;
                 }
@@ -237,7 +237,7 @@ impl Mood {
 }
 
 /// A grant came that cannot be used: gives it back and says why where somebody wants to know.
-async fn decline(line: &Line, first: &Arc<Turn>, unwanted: Unwanted) -> Next {
+async fn decline(line: &Line, first: &Arc<Seat>, unwanted: Unwanted) -> Next {
     give_back_soon(line, unwanted.claim).await;
     match unwanted.error {
         None => {}

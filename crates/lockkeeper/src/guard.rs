@@ -1,6 +1,6 @@
 //! What the user holds.
 
-use std::{fmt, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{fmt, future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use crate::{
     clock::Moment,
@@ -8,7 +8,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     held::Held,
     steward::Driven,
-    turn::{Had, Turn},
+    turn::Turn,
 };
 
 /// Proof that the lock is held, renewed in the background for as long as it lives.
@@ -20,11 +20,7 @@ use crate::{
 ///
 /// After `fork`, the child's copy is inert: it holds nothing and releases nothing.
 #[must_use = "the lock is released as soon as the guard is dropped"]
-pub struct Guard {
-    turn: Arc<Turn>,
-    held: Arc<Held>,
-    fence: u64,
-}
+pub struct Guard(Turn);
 
 /// Why a lock was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,19 +45,13 @@ impl fmt::Display for Loss {
 }
 
 impl Guard {
-    pub(crate) fn new(turn: Arc<Turn>, had: Had) -> Self {
-        Self { turn, held: had.held, fence: had.fence }
-    }
-
-    /// Another guard over a turn that is going on.
-    pub(crate) fn sharing(turn: Arc<Turn>) -> Option<Self> {
-        let had = turn.had()?;
-        Some(Self::new(turn, had))
+    pub(crate) fn new(turn: Turn) -> Self {
+        Self(turn)
     }
 
     /// The key that is locked.
     pub fn key(&self) -> &str {
-        self.held.line.key().as_str()
+        self.0.held.line.key().as_str()
     }
 
     /// The number of this hold, larger than that of every earlier hold of this key.
@@ -71,13 +61,13 @@ impl Guard {
     /// engine has no such numbers (its [profile](crate::Locks::profile) says so), which every such
     /// check refuses.
     pub fn fence(&self) -> u64 {
-        self.fence
+        self.0.fence()
     }
 
     /// Whether the lock is held now: arithmetic on a clock that counts suspend, no network.
     pub fn is_held(&self) -> bool {
-        let house = &self.held.line.house;
-        house.is_this_process() && self.held.holds(&house.clock)
+        let house = &self.0.held.line.house;
+        house.is_this_process() && self.0.held.holds(&house.clock)
     }
 
     /// How long the lock is held for certain if no renewal succeeds any more: zero when it is lost,
@@ -86,9 +76,9 @@ impl Guard {
         if !self.is_held() {
             return Some(Duration::ZERO);
         }
-        match self.held.ends_at() {
+        match self.0.held.ends_at() {
             Moment::NEVER => None,
-            ends_at => Some(ends_at.since(self.held.line.house.clock.now())),
+            ends_at => Some(ends_at.since(self.0.held.line.house.clock.now())),
         }
     }
 
@@ -97,7 +87,7 @@ impl Guard {
     /// # Cancel safety
     /// May be dropped and called again at any time.
     pub async fn lost(&self) -> Loss {
-        self.held.lost().await
+        self.0.held.lost().await
     }
 
     /// Runs the work, and stops it when the lock is lost.
@@ -113,7 +103,7 @@ impl Guard {
         poll_fn(|context| {
             // Loss first: work that is ready and lock that is gone at once counts as lost.
             if lost.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(lost_error(&self.held)));
+                return Poll::Ready(Err(lost_error(&self.0.held)));
             }
             work.as_mut().poll(context).map(Ok)
         })
@@ -132,13 +122,12 @@ impl Guard {
     /// The lock is released even if this future is dropped.
     pub async fn release(self) -> Result<()> {
         let was_held = self.is_held();
-        let Self { turn, held, .. } = self;
-        let Some(mut turn) = Arc::into_inner(turn) else { return Ok(()) };
+        let mut turn = self.0;
         let answer = match turn.end() {
-            Some(ended) => Driven::new(&held.line, Box::pin(errand::release(ended))).await,
+            Some(ended) => Driven::new(&turn.held.line, Box::pin(errand::release(ended))).await,
             None => Ok(()),
         };
-        if was_held { answer } else { Err(lost_error(&held)) }
+        if was_held { answer } else { Err(lost_error(&turn.held)) }
     }
 
     /// A duplicate of the descriptor that holds the lock in the kernel, where the engine has one
@@ -148,7 +137,7 @@ impl Guard {
     /// [`ErrorKind::Lost`] if it is not held any more.
     #[cfg(unix)]
     pub fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
-        self.held.descriptor()
+        self.0.held.descriptor()
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 use crate::{
     book::Entry,
     clock::{Clock, Moment},
-    engine::{Claim, Lease},
+    engine::{Claim, Grant, Lease},
     errand,
     error::{Error, ErrorKind, Result},
     event::Event,
@@ -27,6 +27,7 @@ use crate::{
 /// and moves only when a renewal is confirmed.
 pub(crate) struct Held {
     pub(crate) line: Line,
+    first_fence: u64,
     ends_at: AtomicU64,
     loss: OnceLock<Loss>,
     lost: Flag,
@@ -64,13 +65,14 @@ impl Held {
     pub(crate) fn keep(
         line: &Line,
         claim: Box<dyn Claim>,
-        lease: Lease,
+        grant: &Grant,
         sent_at: Moment,
         turn_ends_at: Moment,
     ) -> Result<Arc<Self>, Unwanted> {
-        let (ends_at, renew_at) = terms_of(lease, sent_at);
+        let (ends_at, renew_at) = terms_of(grant.lease, sent_at);
         let held = Arc::new(Self {
             line: line.clone(),
+            first_fence: grant.fence,
             ends_at: AtomicU64::new(ends_at.as_nanos()),
             loss: OnceLock::new(),
             lost: Flag::default(),
@@ -91,6 +93,11 @@ impl Held {
         }
         drop(keep);
         Ok(held)
+    }
+
+    /// The fence of a turn. An engine without fences gives 0, for every turn.
+    pub(crate) fn fence_of(&self, number: u64) -> u64 {
+        if self.first_fence == 0 { 0 } else { self.first_fence + number }
     }
 
     pub(crate) fn ends_at(&self) -> Moment {

@@ -21,6 +21,7 @@ mod fork;
 mod held;
 mod line;
 mod roll;
+mod seat;
 mod steward;
 mod sync;
 mod ticket;

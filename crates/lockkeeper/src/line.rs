@@ -7,7 +7,7 @@
 use std::{
     borrow::Cow,
     future::poll_fn,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex},
     task::{Poll, Waker},
     time::Duration,
 };
@@ -22,9 +22,10 @@ use crate::{
     key::Key,
     locks::House,
     roll::{Place, Roll},
+    seat::{Answer, OwnerNumber, Seat, Terms, Wish},
     sync::locked,
     ticket::Ticket,
-    turn::{Answer, OwnerNumber, Terms, Turn, Wish},
+    turn::{Open, Turn},
 };
 
 /// How long one process may pass a key on among its own tasks before it asks the engine again,
@@ -47,7 +48,7 @@ pub(crate) struct LineRecord {
 
 #[derive(Debug)]
 struct State {
-    queue: Roll<Arc<Turn>>,
+    queue: Roll<Arc<Seat>>,
     stage: Stage,
     /// Why the engine does not answer just now, if so.
     trouble: Option<Error>,
@@ -71,13 +72,14 @@ enum Stage {
 #[derive(Debug)]
 struct Tenure {
     held: Arc<Held>,
-    terms: Arc<Terms>,
-    next_fence: u64,
-    n_fences_left: u32,
+    terms: Option<Arc<Terms>>,
+    /// How many turns there have been; the one that lasts has the number before.
+    n_turns: u64,
+    n_fences: u32,
     pass_on_until: Rough,
     has_maximum: bool,
     /// Whose turn it is, if others of the same owner may share it.
-    owner: Option<(OwnerNumber, Weak<Turn>)>,
+    owner: Option<(OwnerNumber, Open)>,
 }
 
 /// A grant that nobody can use.
@@ -92,7 +94,7 @@ pub(crate) enum Joined<'a> {
     Opened(Ticket<'a>),
     Queued(Ticket<'a>),
     /// The owner has it already.
-    Again(Arc<Turn>),
+    Again(Turn),
     /// It is held here, and the task would not wait.
     Busy,
 }
@@ -106,9 +108,9 @@ impl Line {
         &self.record.key
     }
 
-    /// Stands in line.
-    pub(crate) fn join(&self, wish: Wish) -> Joined<'_> {
-        let turn = Turn::new(wish);
+    /// Stands in line. The waker is woken when an answer comes to one who is queued.
+    pub(crate) fn join(&self, wish: Wish, waker: &Waker) -> Joined<'_> {
+        let mut seat = Arc::new(Seat::new(wish));
         let mut line = Cow::Borrowed(self);
         loop {
             let mut state = locked(&line.record.state);
@@ -118,18 +120,20 @@ impl Line {
                 line = Cow::Owned(Self::new(Arc::clone(&self.house), record));
                 continue;
             }
-            if let Some(shared) = state.shared_with(&turn.wish) {
+            if let Some(shared) = state.shared_with(&seat.wish) {
                 return Joined::Again(shared);
             }
             let opens = matches!(state.stage, Stage::Idle);
             if opens {
                 state.stage = Stage::Asking;
-            } else if turn.wish.patience == Patience::Tries && !state.would_try_at_once() {
+            } else if seat.wish.patience == Patience::Tries && !state.would_try_at_once() {
                 return Joined::Busy;
+            } else if let Some(seat) = Arc::get_mut(&mut seat) {
+                seat.set_waker(waker);
             }
-            let place = state.queue.push_back(Arc::clone(&turn));
+            let place = state.queue.push_back(Arc::clone(&seat));
             drop(state);
-            let ticket = Ticket::new(line, turn, place);
+            let ticket = Ticket::new(line, seat, place);
             return if opens { Joined::Opened(ticket) } else { Joined::Queued(ticket) };
         }
     }
@@ -137,15 +141,15 @@ impl Line {
     /// Leaves the line, if it has not been answered yet.
     pub(crate) fn leave(&self, place: Place) {
         let mut state = locked(&self.record.state);
-        let turn = state.queue.remove(place);
+        let seat = state.queue.remove(place);
         let errand = if state.is_deserted() { state.errand.take() } else { None };
         drop(state);
-        drop(turn);
+        drop(seat);
         errand.into_iter().for_each(Waker::wake);
     }
 
     /// The first in line; if nobody is there, the line is idle from now on.
-    pub(crate) fn first_or_idle(&self) -> Option<Arc<Turn>> {
+    pub(crate) fn first_or_idle(&self) -> Option<Arc<Seat>> {
         let mut state = locked(&self.record.state);
         let first = state.queue.first().cloned();
         if first.is_none() {
@@ -160,7 +164,7 @@ impl Line {
         claim: Box<dyn Claim>,
         grant: &Grant,
         sent_at: Moment,
-        terms: Arc<Terms>,
+        terms: Option<Arc<Terms>>,
     ) -> Result<(), Unwanted> {
         let now = match grant.lease {
             Lease::For(_) => self.house.clock.now(),
@@ -169,21 +173,22 @@ impl Line {
         };
         let mut state = locked(&self.record.state);
         let turn_ends_at = match state.queue.first() {
-            Some(turn) if turn.wish.terms == terms => turn.wish.turn_ends_at(now),
+            Some(seat) if seat.wish.terms == terms => seat.wish.turn_ends_at(now),
             _ => return Err(Unwanted { claim, error: None }),
         };
-        let held = Held::keep(self, claim, grant.lease, sent_at, turn_ends_at)?;
+        let held = Held::keep(self, claim, grant, sent_at, turn_ends_at)?;
         if !held.holds_at(now) {
             // Bound to be ours: nobody else knows of this hold yet.
             if let Taken::Claim(claim) = held.take() {
-                return Err(Unwanted { claim, error: Some(too_late(terms.ttl)) });
+                let ttl = terms.as_deref().unwrap_or(&self.house.terms).ttl;
+                return Err(Unwanted { claim, error: Some(too_late(ttl)) });
             }
         }
         let tenure = Tenure {
             held,
             terms,
-            next_fence: grant.fence,
-            n_fences_left: grant.n_fences,
+            n_turns: 0,
+            n_fences: grant.n_fences,
             pass_on_until: self.house.clock.rough() + PASS_ON_FOR,
             has_maximum: false,
             owner: None,
@@ -200,18 +205,21 @@ impl Line {
     /// A turn is over. Passes the lock on to the next in line if that may be; otherwise answers
     /// true, and the hold must be [released](errand::release).
     #[must_use = "a hold that is not passed on must be released"]
-    pub(crate) fn end_turn(&self, held: &Arc<Held>) -> bool {
+    pub(crate) fn end_turn(&self, held: &Arc<Held>, number: u64) -> bool {
         let mut guarded = locked(&self.record.state);
         let state = &mut *guarded;
         // If it was lost, the line has moved on without it.
         let Some(tenure) = state.tenure_of(held) else { return false };
+        if tenure.n_turns != number + 1 {
+            return false;
+        }
         if let Some(next) = state.queue.first()
             && tenure.may_pass_on_to(&next.wish, &self.house.clock)
         {
             if tenure.has_maximum || next.wish.maximum_hold.is_some() {
                 held.begin_turn(&self.house.clock, next.wish.maximum_hold);
             }
-            let fence = tenure.next_fence;
+            let fence = held.fence_of(tenure.n_turns);
             let wakers = state.begin_turn();
             drop(guarded);
             self.house.observers.tell(&Event::Passed { key: self.key(), fence });
@@ -236,17 +244,17 @@ impl Line {
         self.house.steward.adopt(errand::ask(self.clone()));
     }
 
-    /// Answers this turn, if it is still the first in line: it may have left meanwhile, and the one
+    /// Answers this seat, if it is still the first in line: it may have left meanwhile, and the one
     /// behind it asked for something else.
-    pub(crate) fn answer_first(&self, turn: &Arc<Turn>, answer: Answer) {
+    pub(crate) fn answer_first(&self, seat: &Arc<Seat>, answer: Answer) {
         let mut state = locked(&self.record.state);
-        if !state.queue.first().is_some_and(|first| Arc::ptr_eq(first, turn)) {
+        if !state.queue.first().is_some_and(|first| Arc::ptr_eq(first, seat)) {
             return;
         }
         let answered = state.queue.pop_first();
         drop(state);
         drop(answered);
-        turn.answer(answer).into_iter().for_each(Waker::wake);
+        seat.answer(answer).into_iter().for_each(Waker::wake);
     }
 
     /// Answers everyone in line with an error that asking again would not mend.
@@ -256,8 +264,8 @@ impl Line {
         // One by one: the places of those who are answered must not come up again in a new queue.
         let failed: Vec<_> = std::iter::from_fn(|| state.queue.pop_first()).collect();
         drop(state);
-        for turn in failed {
-            let waker = turn.answer(Answer::Failed(error.echo()));
+        for seat in failed {
+            let waker = seat.answer(Answer::Failed(error.echo()));
             waker.into_iter().for_each(Waker::wake);
         }
     }
@@ -312,14 +320,14 @@ impl State {
     }
 
     /// The turn that is going on, if the one who wishes may share it.
-    fn shared_with(&self, wish: &Wish) -> Option<Arc<Turn>> {
+    fn shared_with(&self, wish: &Wish) -> Option<Turn> {
         let (Stage::Held(tenure), Some(wisher)) = (&self.stage, wish.owner) else { return None };
-        tenure.owner.as_ref().filter(|(owner, _)| *owner == wisher)?.1.upgrade()
+        tenure.owner.as_ref().filter(|(owner, _)| *owner == wisher)?.1.join(&tenure.held)
     }
 
     /// Whether nobody waits who would be served by a claim that waits.
     fn is_deserted(&self) -> bool {
-        self.queue.first().is_none_or(|turn| turn.wish.patience == Patience::Tries)
+        self.queue.first().is_none_or(|seat| seat.wish.patience == Patience::Tries)
     }
 
     /// Whether one who only tries would get an answer of its own without delay.
@@ -330,23 +338,22 @@ impl State {
     /// Gives the first in line its turn, and the same to everyone of the same owner.
     fn begin_turn(&mut self) -> Wakers {
         let Stage::Held(tenure) = &mut self.stage else { return Wakers::default() };
-        let Some(turn) = self.queue.pop_first() else { return Wakers::default() };
-        let fence = tenure.next_fence;
-        // An engine without fences gives 0, for every turn.
-        tenure.next_fence += u64::from(fence != 0);
-        tenure.n_fences_left = tenure.n_fences_left.saturating_sub(1);
-        tenure.has_maximum = turn.wish.maximum_hold.is_some();
-        tenure.owner = turn.wish.owner.map(|owner| (owner, Arc::downgrade(&turn)));
-        let mut wakers = Wakers::default();
-        if turn.wish.owner.is_some() {
-            let mates = self.queue.iter().filter(|(_, mate)| mate.wish.owner == turn.wish.owner);
-            let mates: Vec<_> = mates.map(|(place, _)| place).collect();
-            for mate in mates.into_iter().filter_map(|place| self.queue.remove(place)) {
-                wakers.more.extend(mate.answer(Answer::Shared(Arc::clone(&turn))));
-            }
-        }
-        wakers.first = turn.begin(Arc::clone(&tenure.held), fence);
-        wakers
+        let Some(seat) = self.queue.pop_first() else { return Wakers::default() };
+        let mut turn = Turn::new(Arc::clone(&tenure.held), tenure.n_turns);
+        tenure.n_turns += 1;
+        tenure.has_maximum = seat.wish.maximum_hold.is_some();
+        let Some(owner) = seat.wish.owner else {
+            tenure.owner = None;
+            return Wakers { first: seat.answer(Answer::Yours(turn)), more: Vec::new() };
+        };
+        let open = turn.open();
+        let mates = self.queue.iter().filter(|(_, mate)| mate.wish.owner == Some(owner));
+        let mates: Vec<_> = mates.map(|(place, _)| place).collect();
+        let mates = mates.into_iter().filter_map(|place| self.queue.remove(place));
+        let share = |mate: Arc<Seat>| mate.answer(Answer::Yours(open.join(&tenure.held)?));
+        let more = mates.filter_map(share).collect();
+        tenure.owner = Some((owner, open));
+        Wakers { first: seat.answer(Answer::Yours(turn)), more }
     }
 }
 
@@ -366,10 +373,10 @@ impl Wakers {
 
 impl Tenure {
     fn may_pass_on_to(&self, wish: &Wish, clock: &Clock) -> bool {
-        self.n_fences_left > 0
+        self.n_turns < u64::from(self.n_fences)
             && clock.rough() < self.pass_on_until
             && self.held.holds(clock)
-            && (Arc::ptr_eq(&self.terms, &wish.terms) || self.terms == wish.terms)
+            && self.terms == wish.terms
     }
 }
 

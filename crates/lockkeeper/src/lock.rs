@@ -5,15 +5,13 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     clock::Moment,
     engine::{Expiry, Order, Patience},
-    errand,
     error::{Call, Error, ErrorKind, Result},
     guard::Guard,
     key::Key,
-    line::{Joined, Line},
+    line::Line,
     locks::House,
-    steward::Driven,
+    seat::{OwnerNumber, Terms, Wish},
     ticket::Wait,
-    turn::{OwnerNumber, Terms, Wish},
 };
 
 /// The longest ttl; a longer one would be a lock that outlives its dead holder for days.
@@ -30,7 +28,8 @@ pub const LONGEST_LABEL: usize = 256;
 pub struct Lock {
     line: Result<Line, BadKey>,
     owner: Option<OwnerNumber>,
-    terms: Arc<Terms>,
+    /// Terms of its own; without them, those of the house.
+    terms: Option<Arc<Terms>>,
     maximum_hold: Option<Duration>,
 }
 
@@ -44,15 +43,14 @@ impl Lock {
             Ok(record) => Ok(Line::new(Arc::clone(house), record)),
             Err(_) => Err(BadKey(key.into())),
         };
-        let terms = Arc::clone(&house.terms);
-        Self { line, owner, terms, maximum_hold: None }
+        Self { line, owner, terms: None, maximum_hold: None }
     }
 
     /// How long the lock outlives a holder that dies (100 ms to 24 h; the default is 10 s). It is
     /// renewed every third of that. Engines whose locks end with the process need no ttl.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        Arc::make_mut(&mut self.terms).ttl = ttl;
+        self.change_terms(|terms| terms.ttl = ttl);
         self
     }
 
@@ -66,14 +64,14 @@ impl Lock {
     /// Takes a free lock ahead of those who wait, instead of first come, first served.
     #[must_use]
     pub fn barging(mut self) -> Self {
-        Arc::make_mut(&mut self.terms).order = Order::Barging;
+        self.change_terms(|terms| terms.order = Order::Barging);
         self
     }
 
     /// What `who` shows for this holder; by default the program's name. At most 256 bytes.
     #[must_use]
     pub fn label(mut self, label: &str) -> Self {
-        Arc::make_mut(&mut self.terms).label = label.into();
+        self.change_terms(|terms| terms.label = label.into());
         self
     }
 
@@ -134,17 +132,15 @@ impl Lock {
         self.check(&line.house)
             .map_err(|error| line.house.error_at(error, line.key(), Call::Acquire))?;
         let (owner, maximum_hold) = (self.owner, self.maximum_hold);
-        let wish = Wish { terms: Arc::clone(&self.terms), patience, owner, maximum_hold };
-        match line.join(wish) {
-            Joined::Opened(ticket) => {
-                let errand = errand::ask_at_once(&ticket.line);
-                let errand = errand.map(|errand| Driven::new(&ticket.line, errand));
-                Wait::new(ticket, errand, give_up_at).await
-            }
-            Joined::Queued(ticket) => Wait::new(ticket, None, give_up_at).await,
-            Joined::Again(turn) => Ok(Guard::sharing(turn)),
-            Joined::Busy => Ok(None),
-        }
+        let wish = Wish { terms: self.terms.clone(), patience, owner, maximum_hold };
+        Wait::new(line, wish, give_up_at).await
+    }
+
+    fn change_terms(&mut self, change: impl FnOnce(&mut Terms)) {
+        // A lock without a line has a bad key, which is all that will ever be said about it.
+        let Ok(line) = &self.line else { return };
+        let terms = self.terms.get_or_insert_with(|| Arc::new(line.house.terms.clone()));
+        change(Arc::make_mut(terms));
     }
 
     fn line(&self) -> Result<&Line> {
@@ -156,18 +152,19 @@ impl Lock {
 
     fn check(&self, house: &House) -> Result<()> {
         house.check_process()?;
+        let terms = self.terms.as_deref().unwrap_or(&house.terms);
         let shortest = match house.profile.expiry {
             Expiry::Lease { shortest } => shortest.max(SHORTEST_TTL),
             Expiry::Session => SHORTEST_TTL,
         };
-        check_duration("ttl", self.terms.ttl, shortest)?;
+        check_duration("ttl", terms.ttl, shortest)?;
         if let Some(maximum) = self.maximum_hold
             && maximum.is_zero()
         {
             return Err(Error::bad_options("a maximum hold of 0 is over before it begins"));
         }
-        if self.terms.label.len() > LONGEST_LABEL {
-            let n_bytes = self.terms.label.len();
+        if terms.label.len() > LONGEST_LABEL {
+            let n_bytes = terms.label.len();
             let message =
                 format!("the label has {n_bytes} bytes, at most {LONGEST_LABEL} are allowed");
             return Err(Error::bad_options(message));

@@ -10,8 +10,8 @@ use std::{
 };
 
 use crate::{
-    alarm::Alarms,
-    clock::Clock,
+    alarm::{Alarms, Attention},
+    clock::{Clock, Moment},
     engine::{Engine, Inspector, Listed, Order, OwnerId, Profile, Request, Who},
     engines,
     error::{Call, Error, Result},
@@ -21,9 +21,9 @@ use crate::{
     line::LineRecord,
     lock::Lock,
     owner::Owner,
+    seat::{Terms, Wish},
     steward::Steward,
     sync::locked,
-    turn::{Terms, Wish},
 };
 
 /// The default ttl: how long a lock outlives a holder that dies, on engines that count time.
@@ -120,6 +120,13 @@ impl Locks {
         tidied.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
     }
 
+    /// For programs that chose [`attended`](LocksBuilder::attended): checks, renews and ends holds as
+    /// far as that is due, and says how soon to call again; `None` when there is nothing to wait for.
+    pub fn attend(&self) -> Option<Duration> {
+        let next = self.house.alarms.attend();
+        (next != Moment::NEVER).then(|| next.since(self.house.clock.now()))
+    }
+
     fn inspector(&self) -> Result<&dyn Inspector> {
         self.house.check_process()?;
         self.house.engine.inspector().ok_or_else(|| {
@@ -139,6 +146,7 @@ pub struct LocksBuilder {
     label: Option<String>,
     observers: Observers,
     clock: Clock,
+    attention: Attention,
 }
 
 impl Default for LocksBuilder {
@@ -149,6 +157,7 @@ impl Default for LocksBuilder {
             label: None,
             observers: Observers::default(),
             clock: Clock::default(),
+            attention: Attention::ByThread,
         }
     }
 }
@@ -189,6 +198,16 @@ impl LocksBuilder {
         self
     }
 
+    /// Starts no thread to look after holds: the program calls [`Locks::attend`] itself, in time.
+    ///
+    /// Only for programs that live briefly and have one loop of their own, where a thread would be
+    /// felt. A hold that nobody attends is neither renewed nor told of its loss.
+    #[must_use]
+    pub fn attended(mut self) -> Self {
+        self.attention = Attention::ByProgram;
+        self
+    }
+
     /// Opens the engine.
     ///
     /// # Errors
@@ -211,8 +230,8 @@ impl LocksBuilder {
         let house = House {
             profile: engine.profile(),
             engine,
-            terms: Arc::new(Terms { ttl: self.ttl, label, order: Order::FirstCome }),
-            alarms: Alarms::new(self.clock.clone()),
+            terms: Terms { ttl: self.ttl, label, order: Order::FirstCome },
+            alarms: Alarms::new(self.clock.clone(), self.attention),
             clock: self.clock,
             steward: Steward::new(),
             observers: self.observers,
@@ -239,7 +258,7 @@ const KEPT_LINES: usize = 1024;
 pub(crate) struct House {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) profile: Profile,
-    pub(crate) terms: Arc<Terms>,
+    pub(crate) terms: Terms,
     pub(crate) clock: Clock,
     pub(crate) alarms: Alarms,
     pub(crate) steward: Steward,
@@ -255,11 +274,12 @@ impl House {
     pub(crate) fn request(&self, key: &Key, wish: &Wish) -> Request {
         // Nobody can guess the first, and none is used twice.
         let owner = OwnerId(self.first_owner.wrapping_add(self.next_number().into()));
+        let terms = wish.terms(self);
         Request {
-            label: Arc::clone(&wish.terms.label),
+            label: Arc::clone(&terms.label),
             patience: wish.patience,
-            order: wish.terms.order,
-            ..Request::new(key.clone(), owner, wish.terms.ttl)
+            order: terms.order,
+            ..Request::new(key.clone(), owner, terms.ttl)
         }
     }
 

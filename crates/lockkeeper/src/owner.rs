@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{lock::Lock, locks::House, turn::OwnerNumber};
+use crate::{lock::Lock, locks::House, seat::OwnerNumber};
 
 /// Someone who may hold a key more than once at a time: every further acquire of a key it holds
 /// succeeds at once, with the same hold and the same fence. The lock is released with the last

@@ -10,36 +10,37 @@ use std::{
 use crate::{
     alarm::Alarm,
     clock::Moment,
+    errand,
     error::{Error, ErrorKind, Result},
     guard::Guard,
-    line::Line,
+    line::{Joined, Line},
     roll::Place,
+    seat::{Answer, Seat, Wish},
     steward::Driven,
-    turn::{Answer, Turn},
 };
 
 /// A place in line. Dropping it leaves the line; a turn that was won but never seen passes on.
 #[derive(Debug)]
 pub(crate) struct Ticket<'a> {
     // Owned only in the rare case that the line was closed and had to be opened anew.
-    pub(crate) line: Cow<'a, Line>,
-    turn: Arc<Turn>,
+    line: Cow<'a, Line>,
+    seat: Arc<Seat>,
     place: Place,
-    answered: bool,
+    is_answered: bool,
 }
 
 impl<'a> Ticket<'a> {
-    pub(crate) fn new(line: Cow<'a, Line>, turn: Arc<Turn>, place: Place) -> Self {
-        Self { line, turn, place, answered: false }
+    pub(crate) fn new(line: Cow<'a, Line>, seat: Arc<Seat>, place: Place) -> Self {
+        Self { line, seat, place, is_answered: false }
     }
 
     /// Leaves the line; an answer that came at the same instant counts.
     fn leave(&mut self) -> Option<Answer> {
-        if std::mem::replace(&mut self.answered, true) {
+        if std::mem::replace(&mut self.is_answered, true) {
             return None;
         }
         self.line.leave(self.place);
-        self.turn.take_answer()
+        self.seat.take_answer()
     }
 }
 
@@ -55,14 +56,20 @@ impl Drop for Ticket<'_> {
 pub(crate) struct Wait<'a> {
     // Before the ticket: an errand let go half-way is adopted before its line looks deserted.
     errand: Option<Driven<()>>,
-    ticket: Ticket<'a>,
+    stage: Stage<'a>,
     give_up_at: Moment,
     alarm: Option<Alarm>,
 }
 
+enum Stage<'a> {
+    /// Not polled yet.
+    Outside(&'a Line, Option<Wish>),
+    InLine(Ticket<'a>),
+}
+
 impl<'a> Wait<'a> {
-    pub(crate) fn new(ticket: Ticket<'a>, errand: Option<Driven<()>>, give_up_at: Moment) -> Self {
-        Self { errand, ticket, give_up_at, alarm: None }
+    pub(crate) fn new(line: &'a Line, wish: Wish, give_up_at: Moment) -> Self {
+        Self { errand: None, stage: Stage::Outside(line, Some(wish)), give_up_at, alarm: None }
     }
 }
 
@@ -71,26 +78,62 @@ impl Future for Wait<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        if let Stage::Outside(line, wish) = &mut this.stage
+            && let Some(wish) = wish.take()
+        {
+            match line.join(wish, context.waker()) {
+                Joined::Opened(ticket) => {
+                    let errand = errand::ask_at_once(&ticket.line);
+                    this.errand = errand.map(|errand| Driven::new(&ticket.line, errand));
+                    this.stage = Stage::InLine(ticket);
+                }
+                Joined::Queued(ticket) => {
+                    this.stage = Stage::InLine(ticket);
+                    return this.poll_limit(context);
+                }
+                Joined::Again(turn) => return Poll::Ready(Ok(Some(Guard::new(turn)))),
+                Joined::Busy => return Poll::Ready(Ok(None)),
+            }
+        }
         if let Some(errand) = &mut this.errand
             && Pin::new(errand).poll(context).is_ready()
         {
             this.errand = None;
         }
-        let ticket = &mut this.ticket;
-        if let Poll::Ready(answer) = ticket.turn.poll_answer(context.waker()) {
-            ticket.answered = true;
-            return Poll::Ready(answer.into_guard(&ticket.turn));
+        if let Stage::InLine(ticket) = &mut this.stage
+            && let Poll::Ready(answer) = ticket.seat.poll_answer(context.waker())
+        {
+            ticket.is_answered = true;
+            return Poll::Ready(answer.into_guard());
         }
-        if this.give_up_at == Moment::NEVER {
+        this.poll_limit(context)
+    }
+}
+
+impl Wait<'_> {
+    /// Gives up when the time is over.
+    fn poll_limit(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Guard>>> {
+        let Stage::InLine(ticket) = &mut self.stage else { return Poll::Pending };
+        if self.give_up_at == Moment::NEVER {
             return Poll::Pending;
         }
-        let give_up_at = this.give_up_at;
+        let give_up_at = self.give_up_at;
         let alarms = &ticket.line.house.alarms;
-        let alarm = this.alarm.get_or_insert_with(|| alarms.alarm(give_up_at));
+        let alarm = self.alarm.get_or_insert_with(|| alarms.alarm(give_up_at));
         std::task::ready!(alarm.poll(context.waker()));
         let trouble = ticket.line.trouble();
         let why = trouble.unwrap_or_else(|| Error::new(ErrorKind::TimedOut, "it was busy"));
-        let answer = ticket.leave().unwrap_or(Answer::Failed(why));
-        Poll::Ready(answer.into_guard(&ticket.turn))
+        Poll::Ready(ticket.leave().unwrap_or(Answer::Failed(why)).into_guard())
+    }
+}
+
+impl Answer {
+    /// The guard that the answer is worth.
+    fn into_guard(self) -> Result<Option<Guard>> {
+        match self {
+            Self::Yours(turn) => Ok(Some(Guard::new(turn))),
+            Self::Busy => Ok(None),
+            Self::Failed(error) => Err(error),
+        }
     }
 }

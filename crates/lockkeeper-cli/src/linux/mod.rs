@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{ErrorKind, Guard};
+use lockkeeper::{ErrorKind, Guard, Locks};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -86,13 +86,13 @@ impl Post {
             if let Poll::Ready(output) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return Ok(output);
             }
-            self.sleep()?;
+            self.sleep(None)?;
             self.obey_signals()?;
         }
     }
 
     /// Has the warden run the command of `hold`, and watches over it until it has ended.
-    pub(crate) fn run(&self, guard: &Guard, hold: &Hold) -> Result<Ending, Failure> {
+    pub(crate) fn run(&self, locks: &Locks, guard: &Guard, hold: &Hold) -> Result<Ending, Failure> {
         // What came while we asked for the lock is for us: there is no child yet.
         self.obey_signals()?;
         let lock = descriptor_of(guard)?;
@@ -103,6 +103,7 @@ impl Post {
         let mut lost = pin!(guard.lost());
         let mut hold_is = HoldIs::Standing;
         loop {
+            let attend_in = locks.attend();
             if hold_is == HoldIs::Standing
                 && let Poll::Ready(loss) = lost.as_mut().poll(&mut Context::from_waker(&waker))
             {
@@ -115,7 +116,7 @@ impl Post {
                     (_, ending) => ending,
                 });
             }
-            self.sleep()?;
+            self.sleep(attend_in)?;
             self.pass_signals_on()?;
         }
     }
@@ -154,11 +155,16 @@ impl Post {
         HoldIs::Lost
     }
 
-    /// Sleeps until a signal or the bell. The end of the warden comes as a signal too.
-    fn sleep(&self) -> Result<(), Failure> {
+    /// Sleeps until a signal, the bell, or the end of the pause. The end of the warden comes as a
+    /// signal too.
+    fn sleep(&self, pause: Option<Duration>) -> Result<(), Failure> {
         let mut waits =
             [self.signals.as_fd(), self.bell.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        match poll(&mut waits, PollTimeout::NONE) {
+        let pause = pause.map_or(PollTimeout::NONE, |pause| {
+            // Rounded up, so that it does not wake just before the time again and again.
+            PollTimeout::try_from(pause.as_millis() + 1).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut waits, pause) {
             Ok(_) | Err(Errno::EINTR) => {
                 self.bell.silence();
                 Ok(())

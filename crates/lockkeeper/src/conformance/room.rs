@@ -12,7 +12,7 @@ use super::{
     lab::{Ability, Lab, Neighbour},
 };
 use crate::{
-    alarm::Alarms,
+    alarm::{Alarms, Attention},
     clock::Clock,
     engine::{Engine, Expiry, Fencing, OwnerId, Profile, Request},
     error::{Error, Result},
@@ -67,7 +67,7 @@ impl<'a> Room<'a> {
         Ok(Self {
             lab,
             profile: engines[0].profile(),
-            alarms: Alarms::new(clock.clone()),
+            alarms: Alarms::new(clock.clone(), Attention::ByThread),
             clock,
             engines,
             number: fastrand::u64(..),

@@ -149,3 +149,21 @@ fn the_blocking_facade_needs_no_runtime() {
     let outer = me.lock("b").acquire().unwrap();
     assert_eq!(outer.fence(), me.lock("b").acquire().unwrap().fence());
 }
+
+#[test]
+fn an_attended_hold_is_renewed_by_the_program_and_lost_without_it() {
+    let memory = Box::new(lockkeeper::engines::memory::Memory::default());
+    let locks = Locks::builder().attended().build(memory).unwrap();
+    let guard = blocking::block_on(locks.lock("a").ttl(SHORT_TTL).acquire()).unwrap();
+    let start = Instant::now();
+    while start.elapsed() < 3 * SHORT_TTL {
+        let pause = locks.attend().expect("a hold is there");
+        assert!(pause < SHORT_TTL, "{pause:?}");
+        thread::sleep(pause);
+    }
+    assert!(guard.is_held());
+    thread::sleep(2 * SHORT_TTL);
+    assert!(!guard.is_held());
+    locks.attend();
+    assert_eq!(blocking::block_on(guard.lost()), lockkeeper::Loss::Expired);
+}

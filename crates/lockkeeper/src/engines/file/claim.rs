@@ -6,10 +6,7 @@ use async_trait::async_trait;
 
 use super::{
     MAX_OPENINGS, Shared, failed,
-    open_file::{
-        Found, OpenFile,
-        numbers::{TURNS, Taken},
-    },
+    open_file::{Found, OpenFile, numbers::Taken},
     queue::{
         self,
         crew::Permit,
@@ -57,6 +54,7 @@ struct InLine {
 struct Hold {
     file: Box<OpenFile>,
     fence: u64,
+    n_fences: u32,
     granted_at: Moment,
     is_recorded: bool,
 }
@@ -90,9 +88,9 @@ impl FileClaim {
                 Some(Ending::Failed(error)) => Err(error),
             },
             Stage::Held(hold) => {
-                let fence = hold.fence;
+                let attempt = granted(hold.fence, hold.n_fences);
                 self.stage = Stage::Held(hold);
-                Ok(granted(fence))
+                Ok(attempt)
             }
         }
     }
@@ -179,9 +177,9 @@ impl FileClaim {
     }
 
     fn hold(&mut self, mut file: Box<OpenFile>, now: Moment) -> Result<Attempt> {
-        let Taken { fence, is_recorded } = file.take_number(&self.request, now)?;
-        self.stage = Stage::Held(Hold { file, fence, granted_at: now, is_recorded });
-        Ok(granted(fence))
+        let Taken { fence, n_fences, is_recorded } = file.take_number(&self.request, now)?;
+        self.stage = Stage::Held(Hold { file, fence, n_fences, granted_at: now, is_recorded });
+        Ok(granted(fence, n_fences))
     }
 
     /// Lets a thread wait for us, if we have a right to one and it can be had.
@@ -299,8 +297,8 @@ impl Drop for FileClaim {
 
 const LEASE: Lease = Lease::WithSession { check_every: CHECK_EVERY };
 
-fn granted(fence: u64) -> Attempt {
-    Attempt::Granted(Grant { fence, n_fences: TURNS, lease: LEASE })
+fn granted(fence: u64, n_fences: u32) -> Attempt {
+    Attempt::Granted(Grant { fence, n_fences, lease: LEASE })
 }
 
 fn busy(retry_in: Option<Duration>) -> Attempt {

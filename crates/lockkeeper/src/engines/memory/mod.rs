@@ -25,7 +25,7 @@ mod bell;
 /// How long a place in the queue lasts without being asked about again.
 const PLACE_LEASE: Duration = Duration::from_secs(3);
 /// How many turns of a line one grant may serve.
-const TURNS: u32 = 64;
+const TURNS: u32 = 128;
 
 /// The memory engine; clones share the table.
 #[derive(Clone, Debug, Default)]

@@ -62,10 +62,14 @@ fn release(claim: &mut Box<dyn Claim>) {
 
 /// Takes the key, gives it back, and answers its fence.
 fn pass(engine: &FileEngine, name: &str) -> u64 {
+    grant_of(engine, name).fence
+}
+
+fn grant_of(engine: &FileEngine, name: &str) -> Grant {
     let mut claim = claim(engine, name);
-    let fence = attempt(&mut claim).unwrap().fence;
+    let grant = attempt(&mut claim).unwrap();
     release(&mut claim);
-    fence
+    grant
 }
 
 fn n_in_line(engine: &FileEngine, name: &str) -> usize {

@@ -1,0 +1,106 @@
+//! Where one task waits for its turn: what it wishes, and what it will be told.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+use crate::{
+    clock::Moment,
+    engine::{Order, Patience},
+    error::Error,
+    locks::House,
+    sync::locked,
+    turn::Turn,
+};
+
+/// What a task wants of the lock; it is passed on only between equal terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Duration,
+    pub(crate) label: Arc<str>,
+    pub(crate) order: Order,
+}
+
+/// The identity of an [`Owner`](crate::Owner): its tasks share a turn.
+pub(crate) type OwnerNumber = u64;
+
+/// One task's wish to have a turn.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    /// Terms of its own; without them, those of the house.
+    pub(crate) terms: Option<Arc<Terms>>,
+    pub(crate) patience: Patience,
+    pub(crate) owner: Option<OwnerNumber>,
+    pub(crate) maximum_hold: Option<Duration>,
+}
+
+impl Wish {
+    pub(crate) fn terms<'a>(&'a self, house: &'a House) -> &'a Terms {
+        self.terms.as_deref().unwrap_or(&house.terms)
+    }
+
+    pub(crate) fn turn_ends_at(&self, now: Moment) -> Moment {
+        self.maximum_hold.map_or(Moment::NEVER, |maximum| now + maximum)
+    }
+}
+
+/// A seat, shared by the task and the line.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) wish: Wish,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    answer: Option<Answer>,
+    waker: Option<Waker>,
+}
+
+/// What a task that waits is told in the end.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// It is your turn.
+    Yours(Turn),
+    /// Busy, and you would not wait.
+    Busy,
+    /// It cannot be had.
+    Failed(Error),
+}
+
+impl Seat {
+    pub(crate) fn new(wish: Wish) -> Self {
+        Self { wish, state: Mutex::default() }
+    }
+
+    /// Sets the first waker, before anybody else knows the seat.
+    pub(crate) fn set_waker(&mut self, waker: &Waker) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.waker = Some(waker.clone());
+    }
+
+    /// Answers the task; its waker must be woken once no mutex is held.
+    #[must_use]
+    pub(crate) fn answer(&self, answer: Answer) -> Option<Waker> {
+        let mut state = locked(&self.state);
+        state.answer = Some(answer);
+        state.waker.take()
+    }
+
+    pub(crate) fn poll_answer(&self, waker: &Waker) -> Poll<Answer> {
+        let mut state = locked(&self.state);
+        if let Some(answer) = state.answer.take() {
+            return Poll::Ready(answer);
+        }
+        if !state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            state.waker = Some(waker.clone());
+        }
+        Poll::Pending
+    }
+
+    pub(crate) fn take_answer(&self) -> Option<Answer> {
+        locked(&self.state).answer.take()
+    }
+}
