@@ -54,7 +54,7 @@ impl<'a> Variant<'a> {
 }
 
 /// The least speed of a variant, as a multiple of another's.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     pub(crate) variant: &'static str,
     pub(crate) against: &'static str,

@@ -11,10 +11,8 @@ const KEY: &str = "fifo";
 
 pub(crate) fn prove(settings: &Settings) -> Outcome {
     let mut crew = Crew::new()?;
-    let (n_rounds, n_workers) = (settings.count(20, 3), 20);
+    let (n_rounds, n_workers) = (settings.count(20, 3), settings.count(50, 20));
     let mut random = settings.random(0);
-    serve_in_order(&mut crew, 50, 0, &mut random)?;
-    println!("  1 line of 50 processes: served in order");
     for _ in 0..n_rounds {
         serve_in_order(&mut crew, n_workers, 0, &mut random)?;
     }

@@ -17,7 +17,7 @@ pub(super) struct Pool(Mutex<Slots>);
 /// A key keeps its slot while its file is in use, so that taking and giving move nothing.
 #[derive(Debug, Default)]
 struct Slots {
-    by_key: HashMap<Key, Slot>,
+    by_key: HashMap<Key, Slot, foldhash::fast::RandomState>,
     n_given: u64,
 }
 

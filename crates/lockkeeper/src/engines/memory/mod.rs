@@ -33,7 +33,7 @@ pub struct Memory(Arc<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    keys: Mutex<HashMap<Key, Entry>>,
+    keys: Mutex<HashMap<Key, Entry, foldhash::fast::RandomState>>,
     // One counter for all keys, so that a key nobody wants can be forgotten.
     last_fence: Mutex<u64>,
 }
