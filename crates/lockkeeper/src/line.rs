@@ -193,6 +193,7 @@ impl Line {
             has_maximum: false,
             owner: None,
         };
+        state.trouble = None;
         let before = std::mem::replace(&mut state.stage, Stage::Held(tenure));
         let wakers = state.begin_turn();
         drop(state);
