@@ -1,7 +1,7 @@
 //! The contract between the core and an engine: a place where locks live.
 //!
 //! An engine has no timers, no retries and no counting; all of that is written once, above it.
-//! What it must do is nine rules, each of them a test of the conformance suite:
+//! What it must do is ten rules, each of them a test of the conformance suite:
 //!
 //! 1. `attempt` is a whole answer: on a free key it grants.
 //! 2. `attempt` again after a lost answer grants, with the same fence: the engine knows us by owner.
@@ -14,6 +14,7 @@
 //! 7. A place in a queue expires too: a dead waiter costs at most its own short lease.
 //! 8. A claim that is simply dropped frees itself within its lease.
 //! 9. Giving up a server-side wait is told to the server.
+//! 10. What the profile promises is kept, and nothing is promised that is not.
 //!
 //! The futures of a claim are polled by whoever drives them: the caller's task, a thread without
 //! any runtime, or the steward's thread. An engine that needs a reactor brings its own.

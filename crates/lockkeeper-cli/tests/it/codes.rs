@@ -114,9 +114,13 @@ fn a_folder_that_cannot_be_ours_is_77() {
     let place = Place::new();
     place.write("locks", "I am a file");
     fails_with(77, &place.output(&["run", "k", "--", "touch", "ran"]));
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    command.args(["--url", "file:///sys/no-such-folder", "try", "k", "--", "true"]);
-    fails_with(77, &command.output().unwrap());
+    // Where nobody may create one, where none can be, and below a file.
+    let below = format!("file://{}/below", place.path("locks").display());
+    for url in ["file:///sys/no-such-folder", "file:///proc/no-such-folder", &below] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        command.args(["--url", url, "try", "k", "--", "true"]);
+        fails_with(77, &command.output().unwrap());
+    }
     assert!(!place.path("ran").exists());
 }
 

@@ -104,6 +104,7 @@ defects! { RULES_OF_ENGINES, is_caught {
     one_that_cannot_tell_claims_apart: CannotTellClaimsApart => a_second_claim_is_told_busy;
     one_that_cannot_tell_claims_apart_lets_two_inside: CannotTellClaimsApart => nobody_is_inside_twice;
     one_that_grants_whoever_waited: GrantsWhoeverWaited => a_second_claim_is_told_busy;
+    one_that_answers_later: AnswersLater => answers_at_once_need_no_waiting;
     one_that_is_busy_at_first: BusyAtFirst => a_free_key_is_granted_at_once;
     one_that_gives_a_new_fence_each_time: NewFenceEachTime => the_same_owner_asking_again_gets_the_same_fence;
     one_that_is_busy_for_its_own_holder: BusyForItself => the_same_owner_asking_again_gets_the_same_fence;

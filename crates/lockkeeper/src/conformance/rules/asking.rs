@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_lite::future;
 
-use super::{always, rule};
+use super::{always, at_once, rule};
 use crate::{
     conformance::{
         Rule,
@@ -19,6 +19,11 @@ pub(super) const RULES: &[Rule] = &[
         always,
         a_grant_says_at_least_one_fence,
         "a grant has at least one number, and 0 only where the profile says there are none"
+    ),
+    rule!(
+        at_once,
+        answers_at_once_need_no_waiting,
+        "where the profile says so, an attempt and the release of a hold are ready when first polled"
     ),
     rule!(
         always,
@@ -69,6 +74,15 @@ async fn a_free_key_is_granted_at_once(room: &Room<'_>) -> Finding {
             one.releases().await?;
         }
     }
+    Ok(())
+}
+
+async fn answers_at_once_need_no_waiting(room: &Room<'_>) -> Finding {
+    let mut one = room.enter("the only claim", &room.key()?);
+    let attempt = future::poll_once(one.claim.attempt(room.clock.now())).await;
+    ensure!(attempt.is_some(), "the attempt has to be waited for");
+    let release = future::poll_once(one.claim.release()).await;
+    ensure!(release.is_some(), "the release of a hold has to be waited for");
     Ok(())
 }
 

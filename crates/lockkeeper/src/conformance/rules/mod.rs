@@ -13,7 +13,7 @@ mod waiting;
 mod whole;
 
 use super::Rule;
-use crate::engine::{Expiry, Fairness, Fencing, Profile, Reach, Wake};
+use crate::engine::{Answers, Expiry, Fairness, Fencing, Profile, Reach, Wake};
 
 pub(super) fn all() -> Vec<Rule> {
     [
@@ -46,6 +46,10 @@ use rule;
 
 fn always(_: &Profile) -> bool {
     true
+}
+
+fn at_once(profile: &Profile) -> bool {
+    profile.answers == Answers::AtOnce
 }
 
 fn with_leases(profile: &Profile) -> bool {

@@ -201,7 +201,13 @@ fn create(path: &Path) -> Result<()> {
     if path.symlink_metadata().is_ok() {
         return Ok(());
     }
-    let trouble = |error| failed(format!("create the folder {}", path.display()), error);
+    // Wherever a folder cannot be made now, none can be made later without somebody's help.
+    let trouble = |error: io::Error| {
+        Error::refused(format!(
+            "could not create the folder {}: {error}; create it or name another",
+            path.display()
+        ))
+    };
     if let Some(parent) = path.parent() {
         create(parent)?;
         match DirBuilder::new().mode(0o700).create(path) {

@@ -56,6 +56,18 @@ impl Defect for GrantsWhoeverWaited {
     }
 }
 
+/// Says that it answers at once, and does not.
+#[derive(Debug)]
+pub(super) struct AnswersLater;
+
+#[async_trait]
+impl Defect for AnswersLater {
+    async fn attempt(&self, stake: &mut Stake, now: Moment) -> Result<Attempt> {
+        future::yield_now().await;
+        stake.attempt(now).await
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct BusyAtFirst;
 
