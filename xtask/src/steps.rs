@@ -38,10 +38,8 @@ pub(crate) fn run(command: &mut Command) -> Done {
 /// Heavy proofs, with the command built the way users get it.
 pub(crate) fn proof(rest: &[String]) -> Done {
     cargo(&["build", "--release", "--package", "lockkeeper-cli", "--package", "proof"])?;
-    let names = if rest.iter().any(|word| !word.starts_with('-')) { &[][..] } else { &["all"] };
-    let rest = rest.iter().map(String::as_str);
     let run = ["run", "--release", "--package", "proof", "--"];
-    cargo(&run.into_iter().chain(names.iter().copied()).chain(rest).collect::<Vec<_>>())
+    cargo(&run.into_iter().chain(rest.iter().map(String::as_str)).collect::<Vec<_>>())
 }
 
 /// Benches, in a workspace of their own: peers are no dependencies of ours.

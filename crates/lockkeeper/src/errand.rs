@@ -18,7 +18,7 @@ use crate::{
     guard::Loss,
     held::{Held, Taken},
     line::{Line, Unwanted},
-    seat::{Answer, Seat, Wish},
+    seat::{Answer, Seat},
     steward::Errand,
 };
 
@@ -127,7 +127,7 @@ async fn wait(
     let (house, wish) = (&line.house, &first.wish);
     let mut mood = Mood::default();
     house.observers.tell(&Event::Waiting { key: line.key() });
-    while let Some(pause) = mood.pause_after(answer, &line, wish) {
+    while let Some(pause) = mood.pause_after(answer, &line) {
         let rest = async {
             let again_at = house.clock.now() + pause;
             future::or(claim.changed(), house.alarms.wait_until(again_at)).await;
@@ -195,12 +195,7 @@ struct Mood {
 impl Mood {
     /// How long to pause after this answer; `None` when there is no sense in asking again, which
     /// everyone in line is then told.
-    fn pause_after(
-        &mut self,
-        answer: Result<Option<Duration>>,
-        line: &Line,
-        wish: &Wish,
-    ) -> Option<Duration> {
+    fn pause_after(&mut self, answer: Result<Option<Duration>>, line: &Line) -> Option<Duration> {
         let house = &line.house;
         match answer {
             Ok(retry_in) => {
@@ -216,7 +211,7 @@ impl Mood {
                 let error = house.error_at(error, line.key(), Call::Acquire);
                 let now = house.clock.now();
                 let since = *self.troubled_since.get_or_insert(now);
-                if !error.may_pass() || now.since(since) >= wish.terms(house).ttl {
+                if !error.may_pass() || now.since(since) >= line.first_ttl() {
                     line.fail(&error);
                     return None;
                 }

@@ -11,6 +11,7 @@ mod lock;
 mod locks;
 pub mod observe;
 mod owner;
+mod several;
 mod url;
 
 mod alarm;
@@ -50,4 +51,5 @@ pub use crate::{
     lock::{LONGEST_LABEL, LONGEST_TTL, Lock, SHORTEST_TTL},
     locks::{DEFAULT_TTL, Locks, LocksBuilder},
     owner::Owner,
+    several::{Guards, Several},
 };

@@ -158,6 +158,14 @@ impl Line {
         first
     }
 
+    /// The ttl that the first in line wants: not always the one who was first when a claim was made.
+    pub(crate) fn first_ttl(&self) -> Duration {
+        let state = locked(&self.record.state);
+        let terms =
+            state.queue.first().map_or(&self.house.terms, |seat| seat.wish.terms(&self.house));
+        terms.ttl
+    }
+
     /// The engine granted a claim made on these terms: the first in line gets its turn.
     pub(crate) fn granted(
         &self,

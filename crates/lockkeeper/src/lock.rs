@@ -108,9 +108,22 @@ impl Lock {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, limit: Duration) -> Result<Guard> {
+        self.acquire_until(self.moment_in(limit), limit).await
+    }
+
+    /// The moment that is so far away; `None` for a lock with a bad key.
+    pub(crate) fn moment_in(&self, limit: Duration) -> Option<Moment> {
+        self.line().ok().map(|line| line.house.clock.now() + limit)
+    }
+
+    /// Waits its turn until this moment, which the caller knows as the end of `limit`.
+    pub(crate) async fn acquire_until(
+        &self,
+        give_up_at: Option<Moment>,
+        limit: Duration,
+    ) -> Result<Guard> {
         let line = self.line()?;
-        let give_up_at = line.house.clock.now() + limit;
-        self.wait_until(give_up_at).await.map_err(|error| {
+        self.wait_until(give_up_at.unwrap_or(Moment::NEVER)).await.map_err(|error| {
             if error.kind() != ErrorKind::TimedOut {
                 return error;
             }

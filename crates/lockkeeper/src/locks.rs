@@ -22,6 +22,7 @@ use crate::{
     lock::Lock,
     owner::Owner,
     seat::{Terms, Wish},
+    several::Several,
     steward::Steward,
     sync::locked,
 };
@@ -79,6 +80,20 @@ impl Locks {
     /// A request for the lock with this name: any text of 1 to 512 bytes.
     pub fn lock(&self, key: &str) -> Lock {
         Lock::new(&self.house, key, None)
+    }
+
+    /// A request for several keys, all or none.
+    ///
+    /// ```
+    /// # fn main() -> lockkeeper::Result<()> { lockkeeper::blocking::block_on(async {
+    /// let locks = lockkeeper::Locks::connect("memory:").await?;
+    /// let guards = locks.several(["account:7", "account:9"]).acquire().await?;
+    /// assert!(guards.is_held());
+    /// guards.release().await?;
+    /// # Ok(()) }) }
+    /// ```
+    pub fn several<'a>(&self, keys: impl IntoIterator<Item = &'a str>) -> Several {
+        Several::new(self, keys)
     }
 
     /// A new owner, for locks that the same party may take more than once.

@@ -15,5 +15,6 @@ mod planted;
 mod processes;
 mod requests;
 mod runtimes;
+mod several;
 mod tools;
 mod turns;
