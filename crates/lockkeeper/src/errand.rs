@@ -12,24 +12,16 @@ use futures_lite::future;
 
 use crate::{
     clock::Moment,
-    engine::{Answers, Attempt, Claim, Patience, Standing, Wake},
-    error::{Call, Error, ErrorKind, Result},
+    engine::{Answers, Attempt, Claim, Patience, Standing},
+    error::{Call, Result},
     event::Event,
     guard::Loss,
     held::{Held, Taken},
     line::{Line, Unwanted},
+    mood::Mood,
     seat::{Answer, Seat},
     steward::Errand,
 };
-
-/// The longest pause before a waiting claim is asked about again, when the engine tells of changes
-/// and when it does not.
-const PAUSE_WHEN_TOLD: Duration = Duration::from_secs(10);
-const PAUSE_WHEN_ASKED: Duration = Duration::from_millis(200);
-/// The longest pause between two tries of an engine that does not answer.
-const PAUSE_IN_TROUBLE: Duration = Duration::from_secs(1);
-/// The first pause of a row; they double from there.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Asks for whoever has just opened the line. What cannot be answered at once is left as an errand.
 pub(crate) fn ask_at_once(line: &Line) -> Option<Errand> {
@@ -185,52 +177,6 @@ fn retry_in(answer: Result<Attempt>) -> Result<Option<Duration>> {
     }
 }
 
-/// How the waiting goes: how long the last pause was, and since when there is trouble.
-#[derive(Default)]
-struct Mood {
-    pause: Duration,
-    troubled_since: Option<Moment>,
-}
-
-impl Mood {
-    /// How long to pause after this answer; `None` when there is no sense in asking again, which
-    /// everyone in line is then told.
-    fn pause_after(&mut self, answer: Result<Option<Duration>>, line: &Line) -> Option<Duration> {
-        let house = &line.house;
-        match answer {
-            Ok(retry_in) => {
-                self.troubled_since = None;
-                line.set_trouble(None);
-                let longest = match house.profile.wake {
-                    Wake::Told => PAUSE_WHEN_TOLD,
-                    Wake::Asked => self.longer_pause(PAUSE_WHEN_ASKED),
-                };
-                Some(retry_in.map_or(longest, |retry_in| retry_in.min(longest)))
-            }
-            Err(error) => {
-                let error = house.error_at(error, line.key(), Call::Acquire);
-                let now = house.clock.now();
-                let since = *self.troubled_since.get_or_insert(now);
-                if !error.may_pass() || now.since(since) >= line.first_ttl() {
-                    line.fail(&error);
-                    return None;
-                }
-                let pause = self.longer_pause(PAUSE_IN_TROUBLE);
-                house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
-                line.set_trouble(Some(error));
-                Some(pause)
-            }
-        }
-    }
-
-    /// Twice the last pause, up to `longest`, less a random part, so that many who wait do not
-    /// ask in step.
-    fn longer_pause(&mut self, longest: Duration) -> Duration {
-        self.pause = (self.pause * 2).clamp(SHORTEST_PAUSE, longest);
-        self.pause.mul_f64(1.0 - 0.5 * fastrand::f64())
-    }
-}
-
 /// A grant came that cannot be used: gives it back and says why where somebody wants to know.
 async fn decline(line: &Line, first: &Arc<Seat>, unwanted: Unwanted) -> Next {
     give_back_soon(line, unwanted.claim).await;
@@ -259,7 +205,7 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
             },
             Ok(Standing::Lost(why)) => held.lose(Loss::TakenAway(why)),
             Err(error) => {
-                let pause = mood.longer_pause(PAUSE_IN_TROUBLE);
+                let pause = mood.pause_in_trouble();
                 house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
                 let rest = house.alarms.wait_until(house.clock.now() + pause);
                 future::or(rest, held.asked_back()).await;
@@ -337,7 +283,7 @@ pub(crate) async fn give_back_at_last(line: Line, mut claim: Box<dyn Claim>) {
         if now >= give_up_at || !error.may_pass() {
             return;
         }
-        let pause = mood.longer_pause(PAUSE_IN_TROUBLE);
+        let pause = mood.pause_in_trouble();
         house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
         house.alarms.wait_until(now + pause).await;
     }
@@ -348,12 +294,5 @@ fn at_once<T>(call: impl Future<Output = T>) -> Option<T> {
     match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => Some(answer),
         Poll::Pending => None,
-    }
-}
-
-impl Error {
-    /// Whether asking again later may help.
-    fn may_pass(&self) -> bool {
-        matches!(self.kind(), ErrorKind::Unreachable | ErrorKind::NoQuorum)
     }
 }

@@ -21,6 +21,7 @@ mod errand;
 mod fork;
 mod held;
 mod line;
+mod mood;
 mod roll;
 mod seat;
 mod steward;

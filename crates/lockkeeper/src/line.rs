@@ -4,6 +4,8 @@
 //! with the next fence of the grant, until nobody here wants it, the numbers are used up, or it
 //! has been kept from other processes for long enough. That is what makes a hot key cheap.
 
+mod state;
+
 use std::{
     borrow::Cow,
     future::poll_fn,
@@ -12,8 +14,9 @@ use std::{
     time::Duration,
 };
 
+use self::state::{Stage, State, Tenure};
 use crate::{
-    clock::{Clock, Moment, Rough},
+    clock::Moment,
     engine::{Claim, Grant, Lease, Patience},
     errand,
     error::{Error, ErrorKind, Result},
@@ -22,10 +25,10 @@ use crate::{
     key::Key,
     locks::House,
     roll::{Place, Roll},
-    seat::{Answer, OwnerNumber, Seat, Terms, Wish},
+    seat::{Answer, Seat, Terms, Wish},
     sync::locked,
     ticket::Ticket,
-    turn::{Open, Turn},
+    turn::Turn,
 };
 
 /// How long one process may pass a key on among its own tasks before it asks the engine again,
@@ -44,42 +47,6 @@ pub(crate) struct Line {
 pub(crate) struct LineRecord {
     key: Key,
     state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    queue: Roll<Arc<Seat>>,
-    stage: Stage,
-    /// Why the engine does not answer just now, if so.
-    trouble: Option<Error>,
-    /// The errand that waits for us, to be woken when nobody does any more.
-    errand: Option<Waker>,
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// Nobody here wants the key. The line is kept for a while: most keys are wanted again.
-    Idle,
-    /// Forgotten by the house while it was idle: whoever still knows it must look again.
-    Closed,
-    /// An errand is asking, waiting or giving back for us.
-    Asking,
-    /// One of our tasks has its turn.
-    Held(Tenure),
-}
-
-/// The time from one grant of the engine to its release.
-#[derive(Debug)]
-struct Tenure {
-    held: Arc<Held>,
-    terms: Option<Arc<Terms>>,
-    /// How many turns there have been; the one that lasts has the number before.
-    n_turns: u64,
-    n_fences: u32,
-    pass_on_until: Rough,
-    has_maximum: bool,
-    /// Whose turn it is, if others of the same owner may share it.
-    owner: Option<(OwnerNumber, Open)>,
 }
 
 /// A grant that nobody can use.
@@ -316,76 +283,6 @@ impl LineRecord {
             state.stage = Stage::Closed;
         }
         matches!(state.stage, Stage::Closed)
-    }
-}
-
-impl State {
-    /// The tenure of this hold, if it still is the line's.
-    fn tenure_of(&self, held: &Arc<Held>) -> Option<&Tenure> {
-        match &self.stage {
-            Stage::Held(tenure) if Arc::ptr_eq(&tenure.held, held) => Some(tenure),
-            _ => None,
-        }
-    }
-
-    /// The turn that is going on, if the one who wishes may share it.
-    fn shared_with(&self, wish: &Wish) -> Option<Turn> {
-        let (Stage::Held(tenure), Some(wisher)) = (&self.stage, wish.owner) else { return None };
-        tenure.owner.as_ref().filter(|(owner, _)| *owner == wisher)?.1.join(&tenure.held)
-    }
-
-    /// Whether nobody waits who would be served by a claim that waits.
-    fn is_deserted(&self) -> bool {
-        self.queue.first().is_none_or(|seat| seat.wish.patience == Patience::Tries)
-    }
-
-    /// Whether one who only tries would get an answer of its own without delay.
-    fn would_try_at_once(&self) -> bool {
-        matches!(self.stage, Stage::Asking) && self.is_deserted()
-    }
-
-    /// Gives the first in line its turn, and the same to everyone of the same owner.
-    fn begin_turn(&mut self) -> Wakers {
-        let Stage::Held(tenure) = &mut self.stage else { return Wakers::default() };
-        let Some(seat) = self.queue.pop_first() else { return Wakers::default() };
-        let mut turn = Turn::new(Arc::clone(&tenure.held), tenure.n_turns);
-        tenure.n_turns += 1;
-        tenure.has_maximum = seat.wish.maximum_hold.is_some();
-        let Some(owner) = seat.wish.owner else {
-            tenure.owner = None;
-            return Wakers { first: seat.answer(Answer::Yours(turn)), more: Vec::new() };
-        };
-        let open = turn.open();
-        let mates = self.queue.iter().filter(|(_, mate)| mate.wish.owner == Some(owner));
-        let mates: Vec<_> = mates.map(|(place, _)| place).collect();
-        let mates = mates.into_iter().filter_map(|place| self.queue.remove(place));
-        let share = |mate: Arc<Seat>| mate.answer(Answer::Yours(open.join(&tenure.held)?));
-        let more = mates.filter_map(share).collect();
-        tenure.owner = Some((owner, open));
-        Wakers { first: seat.answer(Answer::Yours(turn)), more }
-    }
-}
-
-/// Those to be woken once the mutex is free; nearly always one.
-#[derive(Default)]
-struct Wakers {
-    first: Option<Waker>,
-    more: Vec<Waker>,
-}
-
-impl Wakers {
-    fn wake(self) {
-        self.first.into_iter().for_each(Waker::wake);
-        self.more.into_iter().for_each(Waker::wake);
-    }
-}
-
-impl Tenure {
-    fn may_pass_on_to(&self, wish: &Wish, clock: &Clock) -> bool {
-        self.n_turns < u64::from(self.n_fences)
-            && clock.rough() < self.pass_on_until
-            && self.held.holds(clock)
-            && self.terms == wish.terms
     }
 }
 
