@@ -104,9 +104,11 @@ fn stop_the_holder(crew: &mut Crew) -> Outcome {
     let n_in_line = crew.locks.who(KEY)?.line.len();
     ensure!(n_in_line == 1, "{n_in_line} in line behind a stopped holder, not 1");
     holder.let_go();
-    holder.process.signal(Signal::SIGCONT)?;
     let continued_at_ns = lab::monotonic_ns();
-    let after = Duration::from_nanos(next.has_it_at_ns()?.saturating_sub(continued_at_ns));
+    holder.process.signal(Signal::SIGCONT)?;
+    let has_it_at_ns = next.has_it_at_ns()?;
+    ensure!(has_it_at_ns > continued_at_ns, "the next had it before the holder went on");
+    let after = Duration::from_nanos(has_it_at_ns - continued_at_ns);
     holder.until_gone()?;
     next.let_go();
     next.until_gone()?;
