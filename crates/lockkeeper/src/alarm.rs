@@ -14,7 +14,7 @@ use crate::{
     book::{Book, Entry},
     clock::{Clock, Moment, Sleeper},
     error::{Error, ErrorKind, Result},
-    fork,
+    fork::Origin,
     held::Held,
     sync::locked,
 };
@@ -27,7 +27,7 @@ pub(crate) struct Alarms(Arc<Shared>);
 struct Shared {
     clock: Clock,
     sleeper: Arc<Sleeper>,
-    generation: u64,
+    origin: Origin,
     state: Mutex<State>,
 }
 
@@ -68,8 +68,8 @@ impl Alarms {
             sleeps_until: AWAKE,
             thread,
         };
-        let (sleeper, generation) = (clock.sleeper(), fork::generation());
-        Self(Arc::new(Shared { clock, sleeper, generation, state: Mutex::new(state) }))
+        let (sleeper, origin) = (clock.sleeper(), Origin::here());
+        Self(Arc::new(Shared { clock, sleeper, origin, state: Mutex::new(state) }))
     }
 
     /// Calls [`Held::due`] at `due`, or somewhat earlier.
@@ -115,7 +115,7 @@ impl Alarms {
 impl Drop for Alarms {
     fn drop(&mut self) {
         // In a forked child there is no thread to end, and its mutex may be locked for ever.
-        if fork::generation() == self.0.generation {
+        if self.0.origin.is_here() {
             locked(&self.0.state).thread = Thread::Ending;
             self.0.sleeper.nudge();
         }

@@ -10,8 +10,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
+/// The process in which something was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin(u64);
+
+impl Origin {
+    /// This process.
+    pub(crate) fn here() -> Self {
+        Self(generation())
+    }
+
+    /// Whether we are still in that process, not in a child forked from it.
+    pub(crate) fn is_here(self) -> bool {
+        generation() == self.0
+    }
+}
+
 /// A number that grows with every fork: it differs in a child from what it was in the parent.
-pub(crate) fn generation() -> u64 {
+fn generation() -> u64 {
     #[cfg(unix)]
     register();
     GENERATION.load(Ordering::Relaxed)
@@ -31,7 +47,7 @@ fn register() {
 #[cfg(unix)]
 /// Elsewhere nobody forks.
 #[cfg(not(unix))]
-pub(crate) fn generation() -> u64 {
+fn generation() -> u64 {
     0
 }
 

@@ -124,13 +124,9 @@ impl Held {
     }
 
     /// A new turn begins, with its own maximum.
-    pub(crate) fn begin_turn(self: &Arc<Self>, clock: &Clock, maximum_hold: Option<Duration>) {
+    pub(crate) fn begin_turn(self: &Arc<Self>, now: Moment, turn_ends_at: Moment) {
         let mut keep = locked(&self.keep);
-        if maximum_hold.is_none() && keep.turn_ends_at == Moment::NEVER {
-            return;
-        }
-        let now = clock.now();
-        keep.turn_ends_at = maximum_hold.map_or(Moment::NEVER, |maximum| now + maximum);
+        keep.turn_ends_at = turn_ends_at;
         // It was watched before, so the thread is there and this cannot fail.
         let _ = self.watch(&mut keep, now);
     }

@@ -193,7 +193,8 @@ impl Line {
             && tenure.may_pass_on_to(&next.wish, &self.house.clock)
         {
             if tenure.has_maximum || next.wish.maximum_hold.is_some() {
-                held.begin_turn(&self.house.clock, next.wish.maximum_hold);
+                let now = self.house.clock.now();
+                held.begin_turn(now, next.wish.turn_ends_at(now));
             }
             let fence = held.fence_of(tenure.n_turns);
             let wakers = state.begin_turn();

@@ -16,7 +16,7 @@ use crate::{
     engines,
     error::{Call, Error, Result},
     event::{Observer, Observers},
-    fork,
+    fork::Origin,
     key::Key,
     line::LineRecord,
     lock::Lock,
@@ -253,7 +253,7 @@ impl LocksBuilder {
             lines: Mutex::default(),
             first_owner: u128::from_le_bytes(first_owner),
             n_numbers: AtomicU64::new(0),
-            generation: fork::generation(),
+            origin: Origin::here(),
         };
         Ok(Locks { house: Arc::new(house) })
     }
@@ -281,7 +281,7 @@ pub(crate) struct House {
     lines: Mutex<HashMap<Key, Arc<LineRecord>, foldhash::fast::RandomState>>,
     first_owner: u128,
     n_numbers: AtomicU64,
-    generation: u64,
+    origin: Origin,
 }
 
 impl House {
@@ -332,7 +332,7 @@ impl House {
     /// Whether we are in the process that connected, not in a child forked from it: there, the
     /// locks are still the parent's, and our threads do not exist.
     pub(crate) fn is_this_process(&self) -> bool {
-        fork::generation() == self.generation
+        self.origin.is_here()
     }
 
     pub(crate) fn check_process(&self) -> Result<()> {

@@ -17,7 +17,7 @@ use async_executor::Executor;
 
 use crate::{
     blocking::block_on,
-    fork,
+    fork::Origin,
     line::Line,
     sync::{Flag, locked},
 };
@@ -31,7 +31,7 @@ pub(crate) struct Steward {
     executor: Arc<Executor<'static>>,
     stop: Arc<Flag>,
     started: Mutex<bool>,
-    generation: u64,
+    origin: Origin,
 }
 
 impl Steward {
@@ -40,7 +40,7 @@ impl Steward {
             executor: Arc::new(Executor::new()),
             stop: Arc::new(Flag::default()),
             started: Mutex::new(false),
-            generation: fork::generation(),
+            origin: Origin::here(),
         }
     }
 
@@ -77,7 +77,7 @@ impl Steward {
 impl Drop for Steward {
     fn drop(&mut self) {
         // In a forked child there is no thread to stop, and its mutexes may be locked for ever.
-        if fork::generation() == self.generation {
+        if self.origin.is_here() {
             self.stop.raise();
         }
     }

@@ -34,6 +34,18 @@ pub(crate) struct Worker {
     pub(crate) process: Process,
 }
 
+/// Sees each of the line have its turn, one after the other, and go.
+pub(crate) fn see_through(workers: &mut [Worker]) -> Outcome {
+    for worker in &mut *workers {
+        worker.has_it_at_ns()?;
+        worker.let_go();
+    }
+    for worker in workers {
+        worker.until_gone()?;
+    }
+    Ok(())
+}
+
 impl Crew {
     pub(crate) fn new() -> Outcome<Self> {
         let folder = Folder::new()?;

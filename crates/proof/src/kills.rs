@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    crew::{Crew, HANG, Worker},
+    crew::{self, Crew, HANG, Worker},
     history::{self, Kills, Mark},
     log::{self, Count},
     settings::Settings,
@@ -112,14 +112,7 @@ fn wait_at_no_cost(settings: &Settings) -> Outcome {
     );
     ensure!(n_ticks <= MOST_TICKS, "those who wait used {n_ticks} ticks in {pause:?}");
     guard.release()?;
-    for worker in &mut workers {
-        worker.has_it_at_ns()?;
-        worker.let_go();
-    }
-    for worker in &mut workers {
-        worker.until_gone()?;
-    }
-    Ok(())
+    crew::see_through(&mut workers)
 }
 
 fn used(workers: &[Worker]) -> Outcome<(u64, u64)> {

@@ -8,7 +8,7 @@ use std::{
 use nix::sys::signal::Signal;
 
 use crate::{
-    crew::{Crew, Worker},
+    crew::{self, Crew, Worker},
     history::{self, Kills},
     settings::Settings,
     trouble::{Outcome, Trouble, ensure},
@@ -70,13 +70,7 @@ fn kill_in_the_middle(crew: &mut Crew, random: &mut fastrand::Rng) -> Outcome {
     }
     crew.until_waiting(KEY, workers.len())?;
     guard.release()?;
-    for worker in &mut workers {
-        worker.has_it_at_ns()?;
-        worker.let_go();
-    }
-    for worker in &mut workers {
-        worker.until_gone()?;
-    }
+    crew::see_through(&mut workers)?;
     let expected: Vec<u32> = workers.iter().map(|worker| worker.number).collect();
     let entries = crew.history(KEY)?;
     history::check_order(&entries[n_entries_before..], &expected).map_err(Trouble::Violated)?;

@@ -74,10 +74,9 @@ async fn many_tasks_cost_few_claims_and_every_turn_has_a_larger_fence() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_busy_process_does_not_keep_a_key_from_another() {
     // Two `Locks` on one table contend like two processes.
-    let (here, there) = (Memory::default(), ());
-    let others = Locks::with_engine(here.clone()).unwrap();
-    let locks = Locks::with_engine(here).unwrap();
-    let () = there;
+    let memory = Memory::default();
+    let others = Locks::with_engine(memory.clone()).unwrap();
+    let locks = Locks::with_engine(memory).unwrap();
     let stop = Arc::new(AtomicU64::new(0));
     let tasks: Vec<_> = (0..8)
         .map(|_| {

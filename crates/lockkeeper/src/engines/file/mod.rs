@@ -29,7 +29,7 @@ use crate::{
         Request, Wake,
     },
     error::{Error, ErrorKind, Result},
-    fork,
+    fork::Origin,
     key::Key,
     sync::locked,
 };
@@ -57,7 +57,7 @@ struct FileEngine {
 /// What the claims of one engine share.
 #[derive(Debug)]
 struct Shared {
-    generation: u64,
+    origin: Origin,
     boot: u128,
     folder: Mutex<Arc<Folder>>,
     pool: Pool,
@@ -68,7 +68,7 @@ impl FileEngine {
     fn new(folder: Folder, boot: u128) -> Self {
         Self {
             shared: Arc::new(Shared {
-                generation: fork::generation(),
+                origin: Origin::here(),
                 boot,
                 folder: Mutex::new(Arc::new(folder)),
                 pool: Pool::default(),
@@ -104,7 +104,7 @@ impl Engine for FileEngine {
 impl Shared {
     /// A forked child shares the locks of its parent: it must not touch them.
     fn check_process(&self) -> Result<()> {
-        if fork::generation() == self.generation {
+        if self.origin.is_here() {
             return Ok(());
         }
         Err(Error::refused("opened before a fork; connect again in this process"))
