@@ -20,6 +20,7 @@ use std::{
 use crate::{
     engine::{Listed, Profile, Who},
     error::Result,
+    sync::Blocks,
 };
 
 /// Blocks this thread until the future is ready. Any future will do that needs no particular
@@ -33,6 +34,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         }
     }
 
+    let _blocks = Blocks::begin();
     let mut future = pin!(future);
     // Most of our futures are ready at once, and then no waker is needed.
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -228,7 +228,7 @@ impl LocksBuilder {
     /// # Errors
     /// As [`Locks::connect`].
     pub async fn connect(self) -> Result<Locks> {
-        let engine = engines::open(self.url.as_deref()).await?;
+        let engine = engines::open(self.url.as_deref(), self.clock.now()).await?;
         self.build(engine)
     }
 

@@ -1,6 +1,8 @@
-//! Two small tools: a mutex that outlives a panic, and a flag that can be awaited.
+//! Small tools: a mutex that outlives a panic, a flag that can be awaited, and a word of a thread that
+//! blocks.
 
 use std::{
+    cell::Cell,
     pin::Pin,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -15,6 +17,32 @@ use crate::roll::{Place, Roll};
 /// valid between any two statements, and a lock library must go on releasing.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+thread_local! {
+    static N_BLOCKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// While it lives, this thread stands still until a future is ready, and no runtime goes on here.
+#[derive(Debug)]
+pub(crate) struct Blocks;
+
+impl Blocks {
+    pub(crate) fn begin() -> Self {
+        N_BLOCKS.set(N_BLOCKS.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        N_BLOCKS.set(N_BLOCKS.get() - 1);
+    }
+}
+
+/// Whether this thread blocks: then nothing must be left to the runtime it may belong to.
+pub(crate) fn blocks() -> bool {
+    N_BLOCKS.get() > 0
 }
 
 /// Goes up once; any number of tasks may wait for it.

@@ -48,6 +48,40 @@ impl Url {
         Ok(Self { scheme, authority, path: decoded(path)?, parameters })
     }
 
+    /// Takes a parameter out.
+    pub(crate) fn take(&mut self, name: &str) -> Option<String> {
+        let at = self.parameters.iter().position(|(known, _)| known == name)?;
+        Some(self.parameters.remove(at).1)
+    }
+
+    /// Takes a parameter out that is a whole number.
+    pub(crate) fn take_number(&mut self, name: &str) -> Result<Option<u32>> {
+        let Some(text) = self.take(name) else { return Ok(None) };
+        text.parse()
+            .map(Some)
+            .map_err(|_| Error::bad_options(format!("the parameter {name:?} needs a whole number")))
+    }
+
+    /// The user and the password before the `@`.
+    pub(crate) fn credentials(&self) -> Result<(Option<String>, Option<Secret>)> {
+        let Some((user, _)) = self.authority.as_deref().and_then(|all| all.rsplit_once('@')) else {
+            return Ok((None, None));
+        };
+        let (user, password) = match user.split_once(':') {
+            None => (user, None),
+            Some((user, password)) => (user, Some(Secret(decoded(password)?))),
+        };
+        let user = decoded(user)?;
+        Ok(((!user.is_empty()).then_some(user), password))
+    }
+
+    /// The hosts, which are separated by commas.
+    pub(crate) fn hosts(&self, usual_port: u16) -> Result<Vec<Host>> {
+        let authority = self.authority.as_deref().unwrap_or_default();
+        let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+        hosts.split(',').map(|host| Host::parse(host, usual_port)).collect()
+    }
+
     /// Ends the reading: a parameter that no engine took is an error.
     pub(crate) fn no_more_parameters(&self) -> Result<()> {
         let Some((name, _)) = self.parameters.first() else { return Ok(()) };
@@ -61,6 +95,53 @@ impl Url {
 impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:…", self.scheme)
+    }
+}
+
+/// A server: a name or an address, and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) port: u16,
+}
+
+impl Host {
+    /// Reads `host`, `host:port`, `[::1]` and `[::1]:port`.
+    pub(crate) fn parse(text: &str, usual_port: u16) -> Result<Self> {
+        let bad = || Error::bad_options("a host in the URL must be written as host or host:port");
+        let (name, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (name, after) = rest.split_once(']').ok_or_else(bad)?;
+                let port = after.strip_prefix(':');
+                if port.is_none() && !after.is_empty() {
+                    return Err(bad());
+                }
+                (name, port)
+            }
+            None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
+        };
+        let port = port.map_or(Ok(usual_port), str::parse).map_err(|_| bad())?;
+        if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c == '/') {
+            return Err(bad());
+        }
+        Ok(Self { name: name.to_owned(), port })
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, port } = self;
+        if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
+    }
+}
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
     }
 }
 
@@ -94,6 +175,30 @@ mod tests {
         assert_eq!(url.authority.as_deref(), Some(""));
         let url = Url::parse("memory:shared").unwrap();
         assert_eq!((url.authority, url.path.as_str()), (None, "shared"));
+    }
+
+    #[test]
+    fn hosts_and_credentials_stand_before_the_path() {
+        let url = Url::parse("redis://me:s%40crt@a,b:7,[::1]:8,[::2]/3?x=1").unwrap();
+        let hosts: Vec<_> = url.hosts(6).unwrap().iter().map(Host::to_string).collect();
+        assert_eq!(hosts, ["a:6", "b:7", "[::1]:8", "[::2]:6"]);
+        let (user, password) = url.credentials().unwrap();
+        assert_eq!((user.as_deref(), password), (Some("me"), Some(Secret("s@crt".into()))));
+        let url = Url::parse("redis://:canary@host").unwrap();
+        assert_eq!(url.credentials().unwrap().0, None);
+        assert!(!format!("{:?}", url.credentials().unwrap()).contains("canary"));
+        for bad in ["", ":1", "a:b", "a:99999", "[::1", "[::1]x", "a b"] {
+            assert!(Host::parse(bad, 1).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_taken_one_by_one() {
+        let mut url = Url::parse("redis://h?dialect=plain&n=x").unwrap();
+        assert_eq!(url.take("dialect").as_deref(), Some("plain"));
+        assert_eq!(url.take("dialect"), None);
+        assert!(url.take_number("n").is_err());
+        assert!(url.no_more_parameters().is_ok());
     }
 
     #[test]

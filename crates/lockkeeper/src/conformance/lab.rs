@@ -80,5 +80,5 @@ pub trait Neighbour: Send {
 /// # Errors
 /// As [`Locks::connect`](crate::Locks::connect).
 pub async fn open(url: &str) -> Result<Box<dyn Engine>> {
-    engines::open(Some(url)).await
+    engines::open(Some(url), crate::clock::Clock::default().now()).await
 }

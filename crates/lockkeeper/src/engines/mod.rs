@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::{
-    engine::Engine,
+    engine::{Engine, Moment},
     error::{Call, Error, Result},
     url::Url,
 };
@@ -12,16 +12,20 @@ use crate::{
 pub mod file;
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 
 /// Opens the engine that the URL names; without a URL, the embedded default.
-pub(crate) async fn open(url: Option<&str>) -> Result<Box<dyn Engine>> {
+pub(crate) async fn open(url: Option<&str>, now: Moment) -> Result<Box<dyn Engine>> {
     let Some(url) = url else { return open_file(None) };
     let url = Url::parse(url)?;
     match url.scheme.as_str() {
         "file" => open_file(Some(folder_of(&url)?)),
         "memory" => open_memory(table_of(&url)?),
+        "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+        | "rediss+cluster" => open_redis(url, now).await,
         other => Err(Error::bad_options(format!(
-            "no engine is called {other:?}; this build knows file: and memory:"
+            "no engine is called {other:?}; there are file:, memory: and redis: with its kin"
         ))),
     }
 }
@@ -66,4 +70,16 @@ fn open_memory(table: &str) -> Result<Box<dyn Engine>> {
 fn open_memory(_: &str) -> Result<Box<dyn Engine>> {
     let message = "memory: needs the crate feature `memory`";
     Err(Error::unsupported(message).at("memory", None, Call::Connect))
+}
+
+#[cfg(feature = "redis")]
+async fn open_redis(url: Url, now: Moment) -> Result<Box<dyn Engine>> {
+    let opened = redis::open(url, now).await;
+    opened.map_err(|error| error.at(redis::NAME, None, Call::Connect))
+}
+
+#[cfg(not(feature = "redis"))]
+async fn open_redis(_: Url, _: Moment) -> Result<Box<dyn Engine>> {
+    let message = "redis: needs the crate feature `redis`";
+    Err(Error::unsupported(message).at("redis", None, Call::Connect))
 }

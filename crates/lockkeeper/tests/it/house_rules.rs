@@ -104,7 +104,7 @@ fn engines_import_only_the_contract(source: &Source) -> Vec<String> {
     }
     let outside = [
         "alarm", "blocking", "book", "clock", "errand", "event", "guard", "held", "line", "lock",
-        "locks", "owner", "steward", "ticket", "turn", "url",
+        "locks", "owner", "steward", "ticket", "turn",
     ];
     let from_outside = |line: &&str| {
         outside.iter().any(|module| {

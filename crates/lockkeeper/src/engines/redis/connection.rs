@@ -1,0 +1,245 @@
+//! One connection, shared by all the tasks of one runtime: what they send goes out together, and
+//! every answer finds the one who asked.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    task::Waker,
+    time::Duration,
+};
+
+use tokio::net::tcp::OwnedWriteHalf;
+
+use super::{
+    bits::Bits,
+    call::Call,
+    ear::Ears,
+    reply::{Answer, Reply},
+    resp::Value,
+};
+use crate::{
+    engine::Moment,
+    error::{Error, ErrorKind, Result},
+    sync::locked,
+};
+
+/// After this long without an answer, a connection gets no new calls: another one is opened.
+const STALLED_AFTER: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// The channel of this connection alone, on which claims are told of their grants.
+    pub(super) channel: String,
+    pub(super) ears: Ears,
+    /// Which fence counters have been lifted to the server's time since this connection stands.
+    pub(super) lifted: Bits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    stage: Stage,
+    /// What is to be sent, and how many calls that is.
+    out: Vec<u8>,
+    n_calls_out: usize,
+    /// How many calls went with the last write.
+    n_calls_before: usize,
+    /// Those who wait for answers, in the order of their calls.
+    pending: VecDeque<Pending>,
+    driver: Option<Waker>,
+    wire: Option<Arc<OwnedWriteHalf>>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Connecting,
+    Open,
+    /// No more calls; what was sent is still to be answered.
+    Retired,
+    Ended(Error),
+}
+
+#[derive(Debug)]
+pub(super) struct Pending {
+    answer: Arc<Answer>,
+    n_left: u8,
+    values: Vec<Value>,
+    sent_at: Moment,
+}
+
+impl Pending {
+    pub(super) fn settle(self) {
+        self.answer.put(Ok(self.values));
+    }
+}
+
+/// What the one who drives the connection has to do.
+pub(super) enum Work {
+    Nothing,
+    Write,
+    /// There is nothing left to do, ever.
+    Done,
+}
+
+impl Connection {
+    pub(super) fn new(channel: String) -> Self {
+        let state = State {
+            stage: Stage::Connecting,
+            out: Vec::new(),
+            n_calls_out: 0,
+            n_calls_before: 0,
+            pending: VecDeque::new(),
+            driver: None,
+            wire: None,
+        };
+        Self { channel, ears: Ears::default(), lifted: Bits::default(), state: Mutex::new(state) }
+    }
+
+    /// Sends a call, now or together with others.
+    pub(super) fn send(&self, call: &Call, now: Moment) -> Reply {
+        let answer = Arc::new(Answer::default());
+        let reply = Reply(Arc::clone(&answer));
+        let mut state = locked(&self.state);
+        if let Stage::Ended(error) = &state.stage {
+            let error = error.echo();
+            drop(state);
+            answer.put(Err(error));
+            return reply;
+        }
+        let written = state.write_at_once(&call.bytes);
+        let n_left = call.n_replies;
+        let values = Vec::with_capacity(n_left.into());
+        state.pending.push_back(Pending { answer, n_left, values, sent_at: now });
+        let driver = if written == call.bytes.len() {
+            None
+        } else {
+            state.out.extend_from_slice(&call.bytes[written..]);
+            state.n_calls_out += 1;
+            state.driver.take()
+        };
+        drop(state);
+        driver.into_iter().for_each(Waker::wake);
+        reply
+    }
+
+    /// Whether new calls may go here.
+    pub(super) fn is_fit(&self, now: Moment) -> bool {
+        let state = locked(&self.state);
+        match state.stage {
+            Stage::Connecting | Stage::Open => {
+                state.pending.front().is_none_or(|oldest| now.since(oldest.sent_at) < STALLED_AFTER)
+            }
+            Stage::Retired | Stage::Ended(_) => false,
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(locked(&self.state).stage, Stage::Ended(_))
+    }
+
+    /// Gives the connection no new calls; it ends when all that was sent is answered.
+    pub(super) fn retire(&self) {
+        let mut state = locked(&self.state);
+        if let Stage::Connecting | Stage::Open = state.stage {
+            state.stage = Stage::Retired;
+        }
+        let driver = state.driver.take();
+        drop(state);
+        driver.into_iter().for_each(Waker::wake);
+    }
+
+    /// The connection stands. Calls may write by themselves where that can be done.
+    pub(super) fn opened(&self, wire: Option<Arc<OwnedWriteHalf>>) {
+        let mut state = locked(&self.state);
+        if let Stage::Connecting = state.stage {
+            state.stage = Stage::Open;
+        }
+        state.wire = wire;
+    }
+
+    /// What there is to do for the driver, who is woken when there is more.
+    pub(super) fn work(&self, driver: &Waker) -> Work {
+        let mut state = locked(&self.state);
+        if !state.out.is_empty() {
+            return Work::Write;
+        }
+        if matches!(state.stage, Stage::Retired) && state.pending.is_empty() {
+            return Work::Done;
+        }
+        state.set_driver(driver);
+        Work::Nothing
+    }
+
+    /// While connecting: whether nobody needs the connection any more.
+    pub(super) fn is_unwanted(&self, driver: &Waker) -> bool {
+        let mut state = locked(&self.state);
+        state.set_driver(driver);
+        matches!(state.stage, Stage::Retired)
+    }
+
+    /// Hands over what is to be written; `bytes` is taken in exchange.
+    pub(super) fn take_out(&self, bytes: &mut Vec<u8>) {
+        let mut state = locked(&self.state);
+        std::mem::swap(&mut state.out, bytes);
+        state.n_calls_before = std::mem::take(&mut state.n_calls_out);
+    }
+
+    /// Gives replies to those who wait for them; answers whose call is whole.
+    pub(super) fn take_replies(
+        &self,
+        replies: &mut Vec<Value>,
+        whole: &mut Vec<Pending>,
+    ) -> Result<()> {
+        let mut state = locked(&self.state);
+        for reply in replies.drain(..) {
+            let Some(first) = state.pending.front_mut() else {
+                let message = "the server sent a reply that nobody asked for";
+                return Err(Error::new(ErrorKind::Other, message));
+            };
+            first.values.push(reply);
+            first.n_left -= 1;
+            if first.n_left == 0 {
+                whole.extend(state.pending.pop_front());
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection is gone: everyone who waits is told why.
+    pub(super) fn end(&self, why: &Error) {
+        let (pending, wire) = {
+            let mut state = locked(&self.state);
+            if let Stage::Ended(_) = state.stage {
+                return;
+            }
+            state.stage = Stage::Ended(why.echo());
+            state.out = Vec::new();
+            (std::mem::take(&mut state.pending), state.wire.take())
+        };
+        drop(wire);
+        pending.into_iter().for_each(|pending| pending.answer.put(Err(why.echo())));
+        self.ears.tell_the_end();
+    }
+}
+
+impl State {
+    fn set_driver(&mut self, driver: &Waker) {
+        if !self.driver.as_ref().is_some_and(|known| known.will_wake(driver)) {
+            self.driver = Some(driver.clone());
+        }
+    }
+
+    /// Writes from the caller's own thread when nothing else is under way, and seldom is: with many
+    /// tasks, waiting for the driver lets their calls go out together.
+    fn write_at_once(&mut self, bytes: &[u8]) -> usize {
+        let is_quiet = self.pending.is_empty() && self.out.is_empty() && self.n_calls_before <= 1;
+        match &self.wire {
+            Some(wire) if is_quiet => {
+                self.n_calls_before = 1;
+                // An error will meet the driver too, which tells everyone.
+                wire.try_write(bytes).unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+}

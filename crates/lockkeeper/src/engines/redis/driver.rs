@@ -1,0 +1,209 @@
+//! The task that moves the bytes of one connection.
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use super::{
+    connection::{Connection, Pending, Work},
+    resp::{self, Frame, Value},
+    stream::Stream,
+};
+use crate::error::{Error, Result};
+
+/// Opens a connection and drives it to its end, of which everyone who waits is told.
+pub(super) async fn drive(connection: Arc<Connection>, open: impl Future<Output = Result<Stream>>) {
+    let ending = Ending(&connection);
+    let mut open = pin!(open);
+    let opened = poll_fn(|context| {
+        if let Poll::Ready(opened) = open.as_mut().poll(context) {
+            return Poll::Ready(opened);
+        }
+        if connection.is_unwanted(context.waker()) {
+            return Poll::Ready(Err(gone("no connection came about in time", "given up")));
+        }
+        Poll::Pending
+    })
+    .await;
+    let why = match opened {
+        Err(why) => why,
+        Ok(stream) => {
+            connection.opened(stream.wire());
+            let mut driver = Driver::new(&connection, stream);
+            match poll_fn(|context| driver.poll(context)).await {
+                Err(why) => why,
+                Ok(()) => gone("the connection was closed", "no longer needed"),
+            }
+        }
+    };
+    connection.end(&why);
+    drop(ending);
+}
+
+/// Tells the end also when the task is dropped, as happens when its runtime ends.
+struct Ending<'a>(&'a Connection);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end(&gone("the connection ended with the runtime it was opened in", "dropped"));
+    }
+}
+
+pub(super) fn gone(
+    message: &str,
+    why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
+    Error::unreachable(message, why)
+}
+
+struct Driver<'a> {
+    connection: &'a Connection,
+    stream: Stream,
+    room: Box<[u8]>,
+    inbox: Vec<u8>,
+    outbox: Vec<u8>,
+    n_written: usize,
+    /// Whether the others have been let go first, so that their calls can come along.
+    has_waited: bool,
+    needs_flush: bool,
+    // Kept between reads, only for their room.
+    replies: Vec<Value>,
+    whole: Vec<Pending>,
+}
+
+impl<'a> Driver<'a> {
+    fn new(connection: &'a Connection, stream: Stream) -> Self {
+        Self {
+            connection,
+            stream,
+            room: vec![0; 16 * 1024].into(),
+            inbox: Vec::new(),
+            outbox: Vec::new(),
+            n_written: 0,
+            has_waited: false,
+            needs_flush: false,
+            replies: Vec::new(),
+            whole: Vec::new(),
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            match self.stream.poll_read(context, &mut self.room) {
+                Poll::Ready(Ok(0)) => {
+                    let why = io::Error::from(io::ErrorKind::UnexpectedEof);
+                    return Poll::Ready(Err(gone("the server closed the connection", why)));
+                }
+                Poll::Ready(Ok(n_bytes)) => {
+                    self.inbox.extend_from_slice(&self.room[..n_bytes]);
+                    self.deliver()?;
+                }
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(gone("the connection broke", error)));
+                }
+                Poll::Pending => break,
+            }
+        }
+        self.poll_out(context)
+    }
+
+    /// Writes what there is to write.
+    fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let broke = |error: io::Error| gone("the connection broke", error);
+        loop {
+            while self.n_written < self.outbox.len() {
+                match self.stream.poll_write(context, &self.outbox[self.n_written..]) {
+                    Poll::Ready(Ok(n_bytes)) => self.n_written += n_bytes,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(broke(error))),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            if self.needs_flush {
+                match self.stream.poll_flush(context) {
+                    Poll::Ready(flushed) => flushed.map_err(broke)?,
+                    Poll::Pending => return Poll::Pending,
+                }
+                self.needs_flush = false;
+            }
+            match self.connection.work(context.waker()) {
+                Work::Nothing => return Poll::Pending,
+                Work::Done => return Poll::Ready(Ok(())),
+                Work::Write if !self.has_waited => {
+                    // One turn for the tasks that are about to send as well: with many of them, this
+                    // is worth three times the throughput.
+                    self.has_waited = true;
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Work::Write => {
+                    self.has_waited = false;
+                    self.outbox.clear();
+                    self.n_written = 0;
+                    self.connection.take_out(&mut self.outbox);
+                    self.needs_flush = true;
+                }
+            }
+        }
+    }
+
+    /// Gives what has come to those who wait for it.
+    fn deliver(&mut self) -> Result<()> {
+        let mut start = 0;
+        while let Some((frame, n_bytes)) = resp::parse(&self.inbox[start..])? {
+            start += n_bytes;
+            match frame {
+                Frame::Reply(reply) => self.replies.push(reply),
+                Frame::Push(items) => self.hear(items),
+            }
+        }
+        self.inbox.drain(..start);
+        if self.replies.is_empty() {
+            return Ok(());
+        }
+        let taken = self.connection.take_replies(&mut self.replies, &mut self.whole);
+        self.whole.drain(..).for_each(Pending::settle);
+        taken
+    }
+
+    fn hear(&mut self, items: Vec<Value>) {
+        match items.as_slice() {
+            [kind, Value::Text(channel), Value::Text(message)]
+                if kind.as_text() == Some("message") =>
+            {
+                // What comes on our own channel begins with the name of the one it is for.
+                let own = self.connection.channel.as_bytes() == channel;
+                let topic = if own { message.get(..32) } else { Some(&channel[..]) };
+                if let Some(topic) = topic {
+                    self.connection.ears.tell(topic, message);
+                }
+            }
+            // The answer to a command that has no other.
+            [kind, ..] if matches!(kind.as_text(), Some("subscribe" | "unsubscribe")) => {
+                self.replies.push(Value::List(items));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Driver<'_> {
+    /// The runtime may be ending: what was to be sent, releases above all, still goes out if it can.
+    fn drop(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut rest = Vec::new();
+        self.connection.take_out(&mut rest);
+        self.outbox.drain(..self.n_written);
+        self.outbox.append(&mut rest);
+        while !self.outbox.is_empty() {
+            match self.stream.poll_write(&mut context, &self.outbox) {
+                Poll::Ready(Ok(n_bytes)) if n_bytes > 0 => drop(self.outbox.drain(..n_bytes)),
+                _ => return,
+            }
+        }
+        let _ = self.stream.poll_flush(&mut context);
+    }
+}

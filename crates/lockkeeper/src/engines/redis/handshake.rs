@@ -1,0 +1,147 @@
+//! From an address to a connection that can be used: TCP, TLS, login, and a look at who answers.
+
+use std::{future::poll_fn, sync::Arc, time::Duration};
+
+use tokio::net::TcpStream;
+
+use super::{
+    call::Call,
+    check,
+    driver::gone,
+    refusal::no_error,
+    resp::{self, Frame, Value},
+    script::Script,
+    settings::Login,
+    stream::Stream,
+    tls::Tls,
+};
+use crate::{
+    error::{Error, Result},
+    url::Host,
+};
+
+/// What every connection of a client says first.
+#[derive(Debug)]
+pub(super) struct Hello {
+    pub(super) login: Login,
+    pub(super) database: u32,
+    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) scripts: Vec<&'static Script>,
+    /// Whether each connection listens on a channel of its own.
+    pub(super) listens: bool,
+    pub(super) peer: Peer,
+}
+
+/// Who must answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// A server that takes writes.
+    Primary {
+        evicting_allowed: bool,
+    },
+    Sentinel,
+}
+
+/// The kernel gives a silent connection up after this long.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+impl Hello {
+    pub(super) async fn open(&self, host: &Host, channel: &str) -> Result<Stream> {
+        let mut stream = self.connect(host).await?;
+        let mut call = Call::default();
+        self.introduce(&mut call);
+        if self.listens {
+            call.add(&[b"SUBSCRIBE", channel.as_bytes()]);
+        }
+        for script in &self.scripts {
+            call.add(&[b"SCRIPT", b"LOAD", script.text.as_bytes()]);
+        }
+        if let Peer::Primary { .. } = self.peer {
+            call.add(&[b"INFO"]);
+        }
+        let replies = no_error(exchange(&mut stream, &call).await?)?;
+        if let (Peer::Primary { evicting_allowed }, Some(Value::Text(info))) =
+            (self.peer, replies.last())
+        {
+            check::server(&String::from_utf8_lossy(info), evicting_allowed)?;
+        }
+        Ok(stream)
+    }
+
+    fn introduce(&self, call: &mut Call) {
+        let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
+        if let Some(password) = &self.login.password {
+            let user = self.login.user.as_deref().unwrap_or("default");
+            hello.extend([b"AUTH" as &[u8], user.as_bytes(), password.0.as_bytes()]);
+        }
+        hello.extend([b"SETNAME" as &[u8], b"lockkeeper"]);
+        call.add(&hello);
+        if self.database > 0 {
+            call.add(&[b"SELECT", self.database.to_string().as_bytes()]);
+        }
+    }
+
+    async fn connect(&self, host: &Host) -> Result<Stream> {
+        let stream = TcpStream::connect((host.name.as_str(), host.port))
+            .await
+            .map_err(|error| gone(&format!("{host} cannot be reached"), error))?;
+        tune(&stream).map_err(|error| gone("the connection broke", error))?;
+        Ok(match &self.tls {
+            None => Stream::plain(stream),
+            Some(tls) => Stream::Tls(Box::new(tls.connect(stream, host).await?)),
+        })
+    }
+}
+
+fn tune(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = socket2::SockRef::from(stream);
+    let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(KEEPALIVE * 2))?;
+    Ok(())
+}
+
+/// Sends a call over a stream that nobody drives yet.
+async fn exchange(stream: &mut Stream, call: &Call) -> Result<Vec<Value>> {
+    let broke = |error| gone("the connection broke before it could be used", error);
+    let mut n_written = 0;
+    while n_written < call.bytes.len() {
+        let rest = &call.bytes[n_written..];
+        n_written += poll_fn(|context| stream.poll_write(context, rest)).await.map_err(broke)?;
+    }
+    poll_fn(|context| stream.poll_flush(context)).await.map_err(broke)?;
+    let (mut inbox, mut room, mut replies) = (Vec::new(), [0; 4096], Vec::new());
+    while replies.len() < call.n_replies.into() {
+        match resp::parse(&inbox)? {
+            Some((frame, n_bytes)) => {
+                inbox.drain(..n_bytes);
+                match frame {
+                    Frame::Reply(reply) => replies.push(reply),
+                    // That the subscription stands is the answer to the command.
+                    Frame::Push(items) => replies.push(Value::List(items)),
+                }
+            }
+            None => {
+                let n_bytes = poll_fn(|context| stream.poll_read(context, &mut room)).await;
+                match n_bytes.map_err(broke)? {
+                    0 => return Err(hung_up(replies.first())),
+                    n_bytes => inbox.extend_from_slice(&room[..n_bytes]),
+                }
+            }
+        }
+    }
+    Ok(replies)
+}
+
+/// A server in protected mode, or with too many clients, says why and closes.
+fn hung_up(said: Option<&Value>) -> Error {
+    match said {
+        Some(Value::Error(text)) => super::refusal::refusal(text),
+        _ => {
+            let why = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+            gone("the server closed the connection before it could be used", why)
+        }
+    }
+}

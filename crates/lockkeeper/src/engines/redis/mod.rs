@@ -1,0 +1,49 @@
+//! Redis in all its forms. The page `redis.md` says what each promises.
+
+use self::{
+    native::Native,
+    settings::{Dialect, Settings},
+};
+use crate::{
+    engine::{Engine, Moment},
+    error::{Error, Result},
+    url::Url,
+};
+
+mod bits;
+mod call;
+mod check;
+mod client;
+mod connection;
+mod connections;
+mod driver;
+mod ear;
+mod handshake;
+mod home;
+mod native;
+mod refusal;
+mod renewals;
+mod reply;
+mod resp;
+mod script;
+mod settings;
+mod slot;
+mod stream;
+mod tls;
+mod together;
+
+/// The name in errors about opening it.
+pub(crate) const NAME: &str = "redis";
+
+/// Opens what a `redis:` URL, or one of its kin, names.
+pub(crate) async fn open(url: Url, now: Moment) -> Result<Box<dyn Engine>> {
+    let settings = Settings::read(url)?;
+    match settings.dialect {
+        Dialect::Native => {
+            let native = Native::new(&settings)?;
+            native.client().check(now).await?;
+            Ok(Box::new(native))
+        }
+        Dialect::Plain | Dialect::Redisson => Err(Error::unsupported("not yet")),
+    }
+}

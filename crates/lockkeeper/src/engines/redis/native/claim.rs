@@ -1,0 +1,345 @@
+//! A claim on a lock of the native dialect.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+
+use super::{
+    super::{
+        call::Call,
+        connection::Connection,
+        ear::Ear,
+        refusal::{no_error, strange},
+        renewals::Renewal,
+        resp::{Digits, Value},
+    },
+    ASK, LIFT, RELEASE, Shared,
+    names::Names,
+};
+use crate::{
+    engine::{Attempt, Claim, Grant, Lease, Moment, Order, OwnerId, Patience, Request, Standing},
+    error::{Error, Result},
+};
+
+/// How long a place in line lasts without being asked about again; also how long a lock is given to
+/// somebody who has not yet said that it is alive. The scripts know the longest, too.
+const LONGEST_PLACE: Duration = Duration::from_secs(3);
+/// How many turns of a line one grant may serve: when the key was free, and when it was handed over
+/// (as `line.lua` says). A free key is granted so often that more would use the counter up faster than
+/// the clock goes.
+const TURNS_IF_FREE: u32 = 32;
+const TURNS: u32 = 64;
+/// A fence below this comes from a counter that was not there: it began at zero.
+const SMALLEST_FENCE: i64 = 1_000_000_000_000_000;
+
+pub(super) struct NativeClaim {
+    shared: Arc<Shared>,
+    request: Request,
+    names: Names,
+    owner: [u8; 32],
+    info: String,
+    since_us: u64,
+    /// The connection that was asked last.
+    at: Option<Arc<Connection>>,
+    stage: Stage,
+    /// How often it has asked by script, and when it did so last: a message speaks of one such ask.
+    n_asks: u64,
+    asked_at: Moment,
+    ear: Arc<Ear>,
+    listens_at: Option<Arc<Connection>>,
+    grant: Option<Grant>,
+}
+
+/// What the server may know of the claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Nothing,
+    /// An attempt got no answer.
+    Unsure,
+    InLine,
+    Holds,
+}
+
+impl NativeClaim {
+    pub(super) fn new(shared: Arc<Shared>, request: Request) -> Self {
+        let names = shared.prefix.names(&request.key);
+        let info = shared.info(&request.label);
+        Self {
+            owner: hex(request.owner),
+            shared,
+            names,
+            info,
+            request,
+            since_us: 0,
+            at: None,
+            stage: Stage::Nothing,
+            n_asks: 0,
+            asked_at: Moment::from_nanos(0),
+            ear: Arc::default(),
+            listens_at: None,
+            grant: None,
+        }
+    }
+
+    /// How long a place of this claim lasts.
+    fn place(&self) -> Duration {
+        self.request.ttl.min(LONGEST_PLACE)
+    }
+
+    async fn reach(&mut self, now: Moment) -> Result<&mut Arc<Connection>> {
+        let connection = self.shared.client.reach(self.names.slot, now).await?;
+        Ok(self.at.insert(connection))
+    }
+
+    /// Calls where we asked last, or wherever the key is.
+    async fn call(&mut self, call: &Call, now: Moment) -> Result<Vec<Value>> {
+        let (client, slot) = (&self.shared.client, self.names.slot);
+        let at = match &mut self.at {
+            Some(at) => at,
+            nowhere => nowhere.insert(client.reach(slot, now).await?),
+        };
+        no_error(client.call(at, slot, call, now).await?)
+    }
+
+    /// Takes the key if it is free, in one trip and without a script.
+    async fn take_if_free(&mut self, now: Moment) -> Result<Option<Grant>> {
+        let at = Arc::clone(self.reach(now).await?);
+        let is_lifted = at.lifted.has(self.names.bucket);
+        let since = Digits::of(self.since_us);
+        let info = self.info.as_bytes();
+        let value = [&self.owner[..], b"|", since.as_bytes(), b"|", info].concat();
+        let ttl = Digits::of(millis(self.request.ttl));
+        let mut call = Call::default();
+        if !is_lifted {
+            call.add_script(&LIFT, &[&self.names.counter], &[]);
+        }
+        call.add(&[b"SET", &self.names.lock, &value, b"NX", b"PX", ttl.as_bytes()]);
+        call.add(&[b"INCRBY", &self.names.counter, Digits::of(TURNS_IF_FREE.into()).as_bytes()]);
+        self.stage = Stage::Unsure;
+        let replies = self.call(&call, now).await?;
+        if !is_lifted {
+            at.lifted.add(self.names.bucket);
+        }
+        let [.., set, Value::Int(last)] = &replies[..] else { return Err(strange(&replies)) };
+        match set {
+            Value::Nil => {
+                self.stage = Stage::Nothing;
+                Ok(None)
+            }
+            Value::Okay if *last < SMALLEST_FENCE || !self.is_lifted() => {
+                self.take_numbers(now).await.map(Some)
+            }
+            Value::Okay => Ok(Some(self.granted(*last))),
+            _ => Err(strange(&replies)),
+        }
+    }
+
+    /// Whether the connection that was asked last has lifted our counter: a redirection may have led
+    /// to another than we thought.
+    fn is_lifted(&self) -> bool {
+        self.at.as_ref().is_some_and(|at| at.lifted.has(self.names.bucket))
+    }
+
+    /// Takes fence numbers for a lock that is ours already, from a counter that was not there.
+    async fn take_numbers(&mut self, now: Moment) -> Result<Grant> {
+        let mut call = Call::script(&LIFT, &[&self.names.counter], &[]);
+        call.add(&[b"INCRBY", &self.names.counter, Digits::of(TURNS_IF_FREE.into()).as_bytes()]);
+        let replies = self.call(&call, now).await?;
+        match &replies[..] {
+            [_, Value::Int(last)] => Ok(self.granted(*last)),
+            _ => Err(strange(&replies)),
+        }
+    }
+
+    fn granted(&mut self, last: i64) -> Grant {
+        self.stage = Stage::Holds;
+        let fence = u64::try_from(last).unwrap_or(0).saturating_sub(u64::from(TURNS_IF_FREE) - 1);
+        Grant { fence, n_fences: TURNS_IF_FREE, lease: Lease::For(self.request.ttl) }
+    }
+
+    /// Asks by script: takes the key, or stands in line.
+    async fn ask(&mut self, now: Moment) -> Result<Attempt> {
+        let waits = self.request.patience == Patience::Waits;
+        let at = Arc::clone(self.reach(now).await?);
+        if waits {
+            self.listen_at(&at);
+        }
+        self.n_asks += 1;
+        self.asked_at = now;
+        self.stage = Stage::Unsure;
+        let barges = self.request.order == Order::Barging;
+        let call = Call::script(
+            &ASK,
+            &[&self.names.lock, &self.names.line(), &self.names.counter],
+            &[
+                &self.owner,
+                self.info.as_bytes(),
+                Digits::of(millis(self.request.ttl)).as_bytes(),
+                Digits::of(millis(self.place())).as_bytes(),
+                at.channel.as_bytes(),
+                Digits::of(self.n_asks).as_bytes(),
+                if waits { b"waits" } else { b"tries" },
+                if barges { b"barging" } else { b"fair" },
+                Digits::of(self.since_us).as_bytes(),
+            ],
+        );
+        let replies = self.call(&call, now).await?;
+        let answer = replies.first().and_then(Value::as_list).unwrap_or_default();
+        match (answer.first().and_then(Value::as_text), &answer[1.min(answer.len())..]) {
+            (Some(how @ ("granted" | "kept")), [fence]) => {
+                self.stage = Stage::Holds;
+                let fence = fence.as_int().and_then(|fence| u64::try_from(fence).ok());
+                let fence = fence.ok_or_else(|| strange(&replies))?;
+                let lease = Lease::For(self.request.ttl);
+                // What was told before and is still ours keeps its numbers; if nobody was told, the
+                // new ones are as good.
+                let known = self.grant.take().filter(|_| how == "kept");
+                let grant = known.unwrap_or(Grant { fence, n_fences: TURNS, lease });
+                Ok(Attempt::Granted(Grant { lease, ..grant }))
+            }
+            (Some("busy"), [ends_in]) => {
+                self.shared.contended.add(self.names.bucket);
+                self.stage = if waits { Stage::InLine } else { Stage::Nothing };
+                let ends_in = ends_in.as_int().and_then(|ms| u64::try_from(ms).ok());
+                let ends_in = Duration::from_millis(ends_in.unwrap_or(1));
+                Ok(Attempt::Busy { retry_in: Some(ends_in.min(self.place() / 3)) })
+            }
+            (Some("strange"), _) => Err(Error::refused(
+                "what is stored at the key is not a lock of ours; use another key or prefix",
+            )),
+            _ => Err(strange(&replies)),
+        }
+    }
+
+    /// A grant that was told by message: it lasts from after our last ask, so counting from that ask
+    /// is on the safe side. One that says nothing about that ask is old.
+    fn heard(&mut self, now: Moment) -> Option<Grant> {
+        let message = self.ear.take_message()?;
+        let message = std::str::from_utf8(&message).ok()?;
+        let mut words = message.split(' ').skip(1);
+        let (ask, fence) = (words.next()?.parse::<u64>().ok()?, words.next()?.parse().ok()?);
+        let left = self.place().checked_sub(now.since(self.asked_at))?;
+        if ask != self.n_asks || left < self.place() / 3 {
+            return None;
+        }
+        self.stage = Stage::Holds;
+        Some(Grant { fence, n_fences: TURNS, lease: Lease::For(left) })
+    }
+
+    fn listen_at(&mut self, at: &Arc<Connection>) {
+        match &self.listens_at {
+            Some(known) if Arc::ptr_eq(known, at) => {}
+            _ => {
+                self.listen_nowhere();
+                at.ears.add(&self.owner, &self.ear);
+                self.listens_at = Some(Arc::clone(at));
+            }
+        }
+    }
+
+    fn listen_nowhere(&mut self) {
+        if let Some(at) = self.listens_at.take() {
+            at.ears.remove(&self.owner, &self.ear);
+        }
+    }
+}
+
+#[async_trait]
+impl Claim for NativeClaim {
+    async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+        if self.since_us == 0 {
+            self.since_us = now.wall_micros();
+        }
+        if self.stage == Stage::InLine
+            && let Some(grant) = self.heard(now)
+        {
+            self.grant = Some(grant.clone());
+            return Ok(Attempt::Granted(grant));
+        }
+        let before = self.stage;
+        if before == Stage::Nothing
+            && !self.shared.contended.has(self.names.bucket)
+            && let Some(grant) = self.take_if_free(now).await?
+        {
+            self.grant = Some(grant.clone());
+            return Ok(Attempt::Granted(grant));
+        }
+        let answer = self.ask(now).await?;
+        if let Attempt::Granted(grant) = &answer {
+            self.grant = Some(grant.clone());
+            if before == Stage::Nothing {
+                self.shared.contended.remove(self.names.bucket);
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn renew(&mut self, now: Moment) -> Result<Standing> {
+        let renewal = Renewal {
+            slot: self.names.slot,
+            lock: self.names.lock.clone(),
+            owner: self.owner.to_vec(),
+            ttl_ms: millis(self.request.ttl),
+        };
+        if self.shared.renewals.renew(&self.shared.client, renewal, now).await? {
+            return Ok(Standing::Held(Lease::For(self.request.ttl)));
+        }
+        Ok(Standing::Lost("the server has another holder, or none".into()))
+    }
+
+    async fn release(&mut self) -> Result<()> {
+        self.listen_nowhere();
+        if self.stage == Stage::Nothing {
+            return Ok(());
+        }
+        let call = Call::script(&RELEASE, &[&self.names.lock], &[&self.owner]);
+        let now = self.shared.client.latest();
+        if self.stage == Stage::Unsure
+            && let Some(at) = &self.at
+        {
+            // The attempt may still be on its way there; whatever comes of it ends behind it.
+            drop(at.send(&call, now));
+        }
+        self.at = None;
+        let replies = self.call(&call, now).await?;
+        match replies.first() {
+            Some(Value::Int(released)) => {
+                self.stage = Stage::Nothing;
+                if *released == 2 {
+                    self.shared.contended.add(self.names.bucket);
+                }
+                Ok(())
+            }
+            _ => Err(strange(&replies)),
+        }
+    }
+
+    async fn changed(&mut self) {
+        self.ear.rung().await;
+    }
+}
+
+impl Drop for NativeClaim {
+    fn drop(&mut self) {
+        self.listen_nowhere();
+    }
+}
+
+impl fmt::Debug for NativeClaim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NativeClaim")
+            .field("key", &self.request.key)
+            .field("stage", &self.stage)
+            .finish_non_exhaustive()
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// Thirty-two hexadecimal digits.
+fn hex(owner: OwnerId) -> [u8; 32] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    std::array::from_fn(|i| DIGITS[(owner.0 >> (4 * (31 - i)) & 15) as usize])
+}

@@ -1,0 +1,135 @@
+//! Who holds, who waits.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{
+    super::{
+        call::Call,
+        refusal::{no_error, strange},
+        resp::Value,
+    },
+    Native,
+};
+use crate::{
+    engine::{Inspector, Listed, Moment, Party, Who},
+    error::Result,
+    key::Key,
+};
+
+/// How many keys one look goes through.
+const KEYS_AT_ONCE: &[u8] = b"1000";
+
+#[async_trait]
+impl Inspector for Native {
+    async fn who(&self, key: &Key) -> Result<Who> {
+        let (client, names) = (&self.shared.client, self.shared.prefix.names(key));
+        let mut call = Call::of(&[b"GET", &names.lock]);
+        call.add(&[b"LRANGE", &names.line(), b"0", b"-1"]);
+        call.add(&[b"TIME"]);
+        let now = client.latest();
+        let mut at = client.reach(names.slot, now).await?;
+        let replies = no_error(client.call(&mut at, names.slot, &call, now).await?)?;
+        let [lock, Value::List(line), Value::List(time)] = &replies[..] else {
+            return Err(strange(&replies));
+        };
+        let now_ms = milliseconds(time).ok_or_else(|| strange(&replies))?;
+        Ok(Who {
+            holder: lock.as_text().and_then(|value| holder(value, now_ms)),
+            line: line.iter().filter_map(|place| waiter(place.as_text()?, now_ms)).collect(),
+        })
+    }
+
+    async fn list(&self) -> Result<Vec<Listed>> {
+        let (client, now) = (&self.shared.client, self.shared.client.latest());
+        let mut list = Vec::new();
+        for at in client.reach_all(now).await? {
+            let mut cursor = b"0".to_vec();
+            loop {
+                let pattern = self.shared.prefix.pattern();
+                let scan: [&[u8]; 6] =
+                    [b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", KEYS_AT_ONCE];
+                let replies = no_error(at.send(&Call::of(&scan), now).await?)?;
+                let Some([Value::Text(next), Value::List(found)]) =
+                    replies.first().and_then(Value::as_list)
+                else {
+                    return Err(strange(&replies));
+                };
+                let keys = found.iter().filter_map(Value::as_text);
+                for key in keys.filter_map(|name| self.shared.prefix.key_of(name)) {
+                    let who = self.who(&key).await?;
+                    let (held, n_waiting) = (who.holder.is_some(), who.line.len());
+                    list.push(Listed { key, held, n_waiting });
+                }
+                if next == b"0" {
+                    break;
+                }
+                cursor.clone_from(next);
+            }
+        }
+        list.sort_by(|a, b| a.key.cmp(&b.key));
+        list.dedup_by(|a, b| a.key == b.key);
+        Ok(list)
+    }
+
+    /// Every key at the server has an expiry: there is nothing to clean up.
+    async fn tidy(&self, _idle: Duration, _now: Moment) -> Result<usize> {
+        Ok(0)
+    }
+}
+
+fn milliseconds(time: &[Value]) -> Option<u64> {
+    let [seconds, micros] = time else { return None };
+    let number = |value: &Value| u64::try_from(value.as_int()?).ok();
+    Some(number(seconds)? * 1000 + number(micros)? / 1000)
+}
+
+/// The holder, unless its lease is over.
+fn holder(value: &str, now_ms: u64) -> Option<Party> {
+    let value = match value.strip_prefix('!') {
+        None => value,
+        Some(marked) => {
+            let (ends, value) = marked.split_once('|')?;
+            (ends.parse::<u64>().ok()? > now_ms).then_some(value)?
+        }
+    };
+    let (_owner, rest) = value.split_once('|')?;
+    let (since, info) = rest.split_once('|')?;
+    Some(Party { since_us: since.parse().ok(), ..party(info) })
+}
+
+/// One who waits, unless it has not been heard of for long.
+fn waiter(place: &str, now_ms: u64) -> Option<Party> {
+    let mut parts = place.splitn(6, '|').skip(1);
+    let until: u64 = parts.next()?.parse().ok()?;
+    (until > now_ms).then(|| party(parts.nth(3).unwrap_or_default()))
+}
+
+fn party(info: &str) -> Party {
+    let mut parts = info.splitn(3, '|');
+    Party {
+        pid: parts.next().and_then(|pid| pid.parse().ok()),
+        host: parts.next().map(str::to_owned),
+        label: parts.next().map(str::to_owned),
+        ..Party::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_and_places_are_read() {
+        let owner = "0".repeat(32);
+        let party = holder(&format!("{owner}|17|42|box|a|b"), 5).unwrap();
+        assert_eq!((party.pid, party.since_us), (Some(42), Some(17)));
+        assert_eq!(party.label.as_deref(), Some("a|b"));
+        assert!(holder(&format!("!0000000000009|{owner}|17|42|box|x"), 5).is_some());
+        assert!(holder(&format!("!0000000000004|{owner}|17|42|box|x"), 5).is_none());
+        let party = waiter(&format!("{owner}|9|3000|lk:x:0|1|42|box|me"), 5).unwrap();
+        assert_eq!((party.pid, party.label.as_deref()), (Some(42), Some("me")));
+        assert!(waiter(&format!("{owner}|4|3000|lk:x:0|1|42|box|me"), 5).is_none());
+    }
+}

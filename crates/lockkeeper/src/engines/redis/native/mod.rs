@@ -1,0 +1,114 @@
+//! Our own way: a free key is taken without a script, a busy one has a line in the server, and a lock
+//! that is released goes straight to the next in that line.
+
+use std::sync::{Arc, LazyLock};
+
+use self::{claim::NativeClaim, names::Prefix};
+use super::{
+    bits::Bits,
+    client::{Client, Needs},
+    renewals::Renewals,
+    script::Script,
+    settings::{Arrangement, Settings},
+};
+use crate::{
+    engine::{
+        Answers, Claim, Engine, Expiry, Fairness, Fencing, Inspector, Profile, Reach, Request, Wake,
+    },
+    error::Result,
+};
+
+mod claim;
+mod inspect;
+mod names;
+
+static ASK: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[include_str!("line.lua"), include_str!("ask.lua")]));
+static RELEASE: LazyLock<Script> = LazyLock::new(|| {
+    let parts =
+        [include_str!("release.lua"), include_str!("line.lua"), include_str!("release_line.lua")];
+    Script::new(&parts)
+});
+static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
+static LIFT: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("lift.lua")]));
+
+/// The native dialect.
+#[derive(Debug)]
+pub(super) struct Native {
+    shared: Arc<Shared>,
+    profile: Profile,
+}
+
+/// What all claims share.
+#[derive(Debug)]
+struct Shared {
+    client: Client,
+    prefix: Prefix,
+    renewals: Renewals,
+    /// Keys that were busy lately: these are asked for by script at once.
+    contended: Bits,
+    host: String,
+}
+
+impl Native {
+    pub(super) fn new(settings: &Settings) -> Result<Self> {
+        let scripts: Vec<&'static Script> = vec![&ASK, &RELEASE, &RENEW, &LIFT];
+        let shared = Shared {
+            client: Client::new(settings, Needs { scripts, listens: true })?,
+            prefix: Prefix::new(settings.prefix.as_deref())?,
+            renewals: Renewals::new(&RENEW),
+            contended: Bits::default(),
+            host: host_name(),
+        };
+        let promise = match settings.arrangement {
+            Arrangement::Single => SINGLE,
+            Arrangement::Sentinel { .. } | Arrangement::Cluster => REPLICATED,
+        };
+        let profile = Profile {
+            reach: Reach::Network,
+            expiry: Expiry::Lease { shortest: std::time::Duration::from_millis(100) },
+            fairness: Fairness::FirstCome,
+            fencing: Fencing::Grows,
+            wake: Wake::Told,
+            answers: Answers::Later,
+            promise,
+            ..Profile::weakest("redis")
+        };
+        Ok(Self { shared: Arc::new(shared), profile })
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.shared.client
+    }
+}
+
+const SINGLE: &str = "Among all who use the server, at most one is told that it holds the lock, as long as \
+     the server keeps its data; a fence larger than all before also after it lost them.";
+const REPLICATED: &str = "As one server, but a failover may lose a grant that the new primary has not \
+     seen: then two may hold the lock until its lease is over, and the fence is the cure.";
+
+impl Engine for Native {
+    fn profile(&self) -> Profile {
+        self.profile.clone()
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        Box::new(NativeClaim::new(Arc::clone(&self.shared), request))
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        Some(self)
+    }
+}
+
+impl Shared {
+    /// What people see of a claim: process, machine, label.
+    fn info(&self, label: &str) -> String {
+        format!("{}|{}|{label}", std::process::id(), self.host)
+    }
+}
+
+fn host_name() -> String {
+    let name = nix::unistd::gethostname().unwrap_or_default();
+    name.to_string_lossy().replace('|', "-")
+}

@@ -1,0 +1,91 @@
+//! Where the parts of a lock stand at the server.
+
+use super::super::{
+    bits::Bits,
+    slot::{Slot, crc16},
+};
+use crate::{
+    error::{Error, Result},
+    key::Key,
+};
+
+/// The names of one key: all of them in one slot of a cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    /// Keys share fence counters by bucket, so that a counter outlives the keys that use it.
+    pub(super) bucket: u16,
+    pub(super) slot: Slot,
+    pub(super) lock: Vec<u8>,
+    pub(super) counter: Vec<u8>,
+}
+
+/// What stands before the bucket.
+#[derive(Clone, Debug)]
+pub(super) struct Prefix(String);
+
+impl Prefix {
+    pub(super) fn new(prefix: Option<&str>) -> Result<Self> {
+        let prefix = prefix.unwrap_or("lk");
+        if prefix.contains(['{', '}']) {
+            return Err(Error::bad_options("the parameter \"prefix\" must not have braces in it"));
+        }
+        Ok(Self(prefix.to_owned()))
+    }
+
+    pub(super) fn names(&self, key: &Key) -> Names {
+        let bucket = crc16(key.as_str().as_bytes()) % Bits::N_BITS;
+        let base = format!("{}:{{{bucket:03x}}}", self.0);
+        let slot = Slot::of(base.as_bytes());
+        let counter = format!("{base}n").into_bytes();
+        let lock = format!("{base}k:{}", key.as_str()).into_bytes();
+        Names { bucket, slot, lock, counter }
+    }
+
+    /// What finds every lock.
+    pub(super) fn pattern(&self) -> String {
+        let mut pattern = String::new();
+        for c in self.0.chars() {
+            if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+                pattern.push('\\');
+            }
+            pattern.push(c);
+        }
+        pattern + ":{???}k:*"
+    }
+
+    /// The key that a name found with the pattern is of.
+    pub(super) fn key_of(&self, name: &str) -> Option<Key> {
+        Key::new(name.get(self.0.len() + ":{000}k:".len()..)?).ok()
+    }
+}
+
+impl Names {
+    /// The name of the line.
+    pub(super) fn line(&self) -> Vec<u8> {
+        let mut line = self.lock.clone();
+        let at = self.counter.len() - 1;
+        line[at] = b'l';
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_lock_share_a_slot_and_no_two_keys_meet() {
+        let prefix = Prefix::new(Some("a*b")).unwrap();
+        for name in ["invoice:42", "{x}", "}", "k:", "é"] {
+            let key = Key::new(name).unwrap();
+            let names = prefix.names(&key);
+            for part in [&names.lock, &names.line(), &names.counter] {
+                assert_eq!(Slot::of(part), names.slot, "{name}");
+            }
+            let lock = String::from_utf8(names.lock).unwrap();
+            assert_eq!(prefix.key_of(&lock), Some(key));
+        }
+        assert_eq!(prefix.pattern(), r"a\*b:{???}k:*");
+        assert!(Prefix::new(Some("{a}")).is_err());
+    }
+}

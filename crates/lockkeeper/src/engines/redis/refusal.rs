@@ -1,0 +1,110 @@
+//! What a server's error means to a caller, and what to do about it.
+
+use super::resp::Value;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The first error among the replies, if there is one.
+pub(super) fn first_error(replies: &[Value]) -> Option<&str> {
+    replies.iter().find_map(|reply| match reply {
+        Value::Error(text) => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+/// The replies, unless one of them is an error.
+pub(super) fn no_error(replies: Vec<Value>) -> Result<Vec<Value>> {
+    match first_error(&replies) {
+        Some(text) => Err(refusal(text)),
+        None => Ok(replies),
+    }
+}
+
+/// Whether the server cannot do it just now, or is not the one to ask any more.
+pub(super) fn is_out_of_office(code: &str) -> bool {
+    const CODES: [&str; 7] = [
+        "READONLY",
+        "LOADING",
+        "MASTERDOWN",
+        "CLUSTERDOWN",
+        "NOREPLICAS",
+        "TRYAGAIN",
+        "UNKILLABLE",
+    ];
+    CODES.contains(&code)
+}
+
+/// The code of an error: its first word.
+pub(super) fn code(text: &str) -> &str {
+    text.split(' ').next().unwrap_or_default()
+}
+
+/// What an error of the server means to a caller.
+pub(super) fn refusal(text: &str) -> Error {
+    let (kind, advice) = match code(text) {
+        "WRONGPASS" | "NOAUTH" => {
+            (ErrorKind::Refused, "the user or the password is wrong; correct it in the URL")
+        }
+        "NOPERM" => (
+            ErrorKind::Refused,
+            "the user may not do that; the page of the Redis engine has the rights it needs",
+        ),
+        "DENIED" => (
+            ErrorKind::Refused,
+            "the server is in protected mode; give it a password, or let it listen on this network \
+             on purpose",
+        ),
+        "WRONGTYPE" => (
+            ErrorKind::Refused,
+            "what is stored at the key is not a lock of this dialect; use another key or prefix, or \
+             the dialect it was made with",
+        ),
+        "OOM" => (ErrorKind::Refused, "the server's memory is full; give it more"),
+        "MISCONF" => (ErrorKind::Refused, "the server refuses to write; look into its log"),
+        "NOPROTO" => (ErrorKind::Refused, "the server is too old; Redis 6.2 or newer is needed"),
+        "BUSY" => (ErrorKind::Unreachable, "the server is busy with somebody's script"),
+        code if is_out_of_office(code) => {
+            (ErrorKind::Unreachable, "the server cannot do that just now")
+        }
+        _ if text.contains("unknown command") => (
+            ErrorKind::Refused,
+            "the server does not know a command; it is older than Redis 6.2, or the command was \
+             renamed",
+        ),
+        _ => (ErrorKind::Other, "the server answered with an error"),
+    };
+    // The server's words hold no secret of ours: it repeats commands' names, not their arguments,
+    // save the first few of an unknown command, which we never fill with secrets.
+    Error::new(kind, format!("{advice} ({})", printable(text)))
+}
+
+/// What a server says may hold anything.
+fn printable(text: &str) -> String {
+    text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// A reply that does not fit the question.
+pub(super) fn strange(replies: &[Value]) -> Error {
+    let mut shown = format!("{replies:?}");
+    shown.truncate(200);
+    Error::new(ErrorKind::Other, format!("the server's reply makes no sense here: {shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_a_kind_to_act_on() {
+        for (text, kind) in [
+            ("WRONGPASS invalid username-password pair", ErrorKind::Refused),
+            ("NOPERM this user has no permissions", ErrorKind::Refused),
+            ("WRONGTYPE Operation against a key", ErrorKind::Refused),
+            ("LOADING Redis is loading", ErrorKind::Unreachable),
+            ("CLUSTERDOWN The cluster is down", ErrorKind::Unreachable),
+            ("ERR unknown command 'HELLO'", ErrorKind::Refused),
+            ("ERR something", ErrorKind::Other),
+        ] {
+            assert_eq!(refusal(text).kind(), kind, "{text}");
+        }
+    }
+}

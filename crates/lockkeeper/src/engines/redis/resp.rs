@@ -1,0 +1,283 @@
+//! The protocol: commands as bytes, bytes as replies (RESP3, and RESP2 where a reply looks the same).
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Nil,
+    /// `+OK`, the one status that says nothing else.
+    Okay,
+    Int(i64),
+    Text(Vec<u8>),
+    List(Vec<Value>),
+    /// What the server refused, in its own words: a code in capitals, then a sentence.
+    Error(String),
+}
+
+/// What can come from the server.
+#[derive(Debug, PartialEq)]
+pub(super) enum Frame {
+    Reply(Value),
+    /// Something nobody asked for just now: a message, or that a subscription stands.
+    Push(Vec<Value>),
+}
+
+/// Nothing we ask for is larger; whoever says so is no Redis, or not one to trust.
+const LONGEST_TEXT: usize = 64 << 20;
+const LONGEST_LIST: usize = 1 << 20;
+const DEEPEST: usize = 8;
+
+impl Value {
+    pub(super) fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) => Some(*number),
+            Self::Text(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => std::str::from_utf8(text).ok(),
+            Self::Okay => Some("OK"),
+            _ => None,
+        }
+    }
+
+    pub(super) fn as_list(&self) -> Option<&[Value]> {
+        match self {
+            Self::List(list) => Some(list),
+            _ => None,
+        }
+    }
+}
+
+/// Adds a command to what is to be sent.
+pub(super) fn push_command(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    push_header(out, b'*', parts.len());
+    for part in parts {
+        push_header(out, b'$', part.len());
+        out.extend_from_slice(part);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn push_header(out: &mut Vec<u8>, kind: u8, number: usize) {
+    out.push(kind);
+    out.extend_from_slice(Digits::of(number as u64).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A number as text, without a trip to the heap.
+pub(super) struct Digits {
+    buffer: [u8; 20],
+    start: usize,
+}
+
+impl Digits {
+    pub(super) fn of(mut number: u64) -> Self {
+        let mut digits = Self { buffer: [0; 20], start: 20 };
+        loop {
+            digits.start -= 1;
+            digits.buffer[digits.start] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                return digits;
+            }
+        }
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.buffer[self.start..]
+    }
+}
+
+/// Reads one frame from the start of `bytes`: the frame and its length, or `None` if it is not all
+/// there yet.
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Frame, usize)>> {
+    let mut reader = Reader { bytes, at: 0 };
+    Ok(reader.frame()?.map(|frame| (frame, reader.at)))
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn frame(&mut self) -> Result<Option<Frame>> {
+        if self.bytes.first() == Some(&b'>') {
+            let Some(line) = self.line()? else { return Ok(None) };
+            let n_items = length(&line[1..], LONGEST_LIST)?.unwrap_or(0);
+            return Ok(self.items(n_items, 1)?.map(Frame::Push));
+        }
+        Ok(self.value(0)?.map(Frame::Reply))
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Option<Value>> {
+        let Some(line) = self.line()? else { return Ok(None) };
+        let Some((kind, rest)) = line.split_first() else { return Err(garbled("an empty line")) };
+        let value = match kind {
+            b'+' if rest == b"OK" => Value::Okay,
+            b'+' | b',' | b'(' => Value::Text(rest.to_vec()),
+            b'-' => Value::Error(String::from_utf8_lossy(rest).into_owned()),
+            b':' => Value::Int(number(rest)?),
+            b'#' => Value::Int(i64::from(rest == b"t")),
+            b'_' => Value::Nil,
+            b'$' | b'=' | b'!' => {
+                let Some(n_bytes) = length(rest, LONGEST_TEXT)? else {
+                    return Ok(Some(Value::Nil));
+                };
+                let Some(text) = self.text(n_bytes)? else { return Ok(None) };
+                match kind {
+                    b'!' => Value::Error(String::from_utf8_lossy(text).into_owned()),
+                    // A verbatim text begins with its kind, as in "txt:".
+                    b'=' => Value::Text(text.get(4..).unwrap_or_default().to_vec()),
+                    _ => Value::Text(text.to_vec()),
+                }
+            }
+            b'*' | b'~' | b'%' | b'|' => {
+                let Some(mut n_items) = length(rest, LONGEST_LIST)? else {
+                    return Ok(Some(Value::Nil));
+                };
+                // A map is the list of its keys and values.
+                if matches!(kind, b'%' | b'|') {
+                    n_items *= 2;
+                }
+                let Some(items) = self.items(n_items, depth + 1)? else { return Ok(None) };
+                // An attribute stands before the reply it belongs to, and says nothing we need.
+                if *kind == b'|' {
+                    return self.value(depth);
+                }
+                Value::List(items)
+            }
+            _ => return Err(garbled("an unknown kind of reply")),
+        };
+        Ok(Some(value))
+    }
+
+    fn items(&mut self, n_items: usize, depth: usize) -> Result<Option<Vec<Value>>> {
+        if depth > DEEPEST {
+            return Err(garbled("lists too deep"));
+        }
+        // Not reserved in full at once: the number is only somebody's word.
+        let mut items = Vec::with_capacity(n_items.min(64));
+        for _ in 0..n_items {
+            let Some(item) = self.value(depth)? else { return Ok(None) };
+            items.push(item);
+        }
+        Ok(Some(items))
+    }
+
+    fn line(&mut self) -> Result<Option<&'a [u8]>> {
+        let rest = &self.bytes[self.at..];
+        let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+        self.at += end + 1;
+        rest[..end].strip_suffix(b"\r").map(Some).ok_or_else(|| garbled("a line without its end"))
+    }
+
+    fn text(&mut self, n_bytes: usize) -> Result<Option<&'a [u8]>> {
+        let rest = &self.bytes[self.at..];
+        let Some((text, after)) = rest.split_at_checked(n_bytes) else { return Ok(None) };
+        let Some(end) = after.get(..2) else { return Ok(None) };
+        if end != b"\r\n" {
+            return Err(garbled("a text without its end"));
+        }
+        self.at += n_bytes + 2;
+        Ok(Some(text))
+    }
+}
+
+fn number(digits: &[u8]) -> Result<i64> {
+    let digits = std::str::from_utf8(digits).ok();
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| garbled("a number that is none"))
+}
+
+/// A length; `None` is RESP2's way to say nil.
+fn length(digits: &[u8], longest: usize) -> Result<Option<usize>> {
+    match number(digits)? {
+        -1 => Ok(None),
+        length => match usize::try_from(length) {
+            Ok(length) if length <= longest => Ok(Some(length)),
+            _ => Err(garbled("a length that cannot be")),
+        },
+    }
+}
+
+fn garbled(what: &str) -> Error {
+    let message = format!("what answers there does not speak Redis's protocol: it sent {what}");
+    Error::new(ErrorKind::Other, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+
+    #[test]
+    fn a_command_is_a_list_of_texts() {
+        let mut out = Vec::new();
+        push_command(&mut out, &[b"SET", b"a key", b"", b"12345678901"]);
+        let expected = b"*4\r\n$3\r\nSET\r\n$5\r\na key\r\n$0\r\n\r\n$11\r\n12345678901\r\n";
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn every_kind_of_reply_is_read() {
+        let list = Value::List(vec![Value::Int(1), Value::Nil]);
+        let cases = [
+            ("+OK\r\n", Value::Okay),
+            ("+PONG\r\n", text("PONG")),
+            ("-ERR no\r\n", Value::Error("ERR no".into())),
+            (":-7\r\n", Value::Int(-7)),
+            ("$-1\r\n", Value::Nil),
+            ("_\r\n", Value::Nil),
+            ("#t\r\n", Value::Int(1)),
+            (",1.5\r\n", text("1.5")),
+            ("$4\r\na\r\nb\r\n", text("a\r\nb")),
+            ("=6\r\ntxt:hi\r\n", text("hi")),
+            ("!5\r\nERR x\r\n", Value::Error("ERR x".into())),
+            ("*2\r\n:1\r\n_\r\n", list.clone()),
+            ("~2\r\n:1\r\n_\r\n", list.clone()),
+            ("%1\r\n:1\r\n_\r\n", list),
+            ("|1\r\n+a\r\n+b\r\n:3\r\n", Value::Int(3)),
+            ("*-1\r\n", Value::Nil),
+        ];
+        for (bytes, value) in cases {
+            let read = parse(bytes.as_bytes()).unwrap();
+            assert_eq!(read, Some((Frame::Reply(value), bytes.len())), "{bytes:?}");
+        }
+        let push = parse(b">2\r\n+message\r\n$1\r\nx\r\n").unwrap();
+        assert_eq!(push, Some((Frame::Push(vec![text("message"), text("x")]), 21)));
+    }
+
+    #[test]
+    fn half_a_frame_is_not_a_frame() {
+        let whole = b"*2\r\n$5\r\nhello\r\n%1\r\n+a\r\n:1\r\n";
+        for n_bytes in 0..whole.len() {
+            assert_eq!(parse(&whole[..n_bytes]).unwrap(), None, "{n_bytes}");
+        }
+        assert!(parse(whole).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_is_no_redis_is_an_error() {
+        let deep = "*1\r\n".repeat(20);
+        for bytes in [
+            "HTTP/1.1 400 Bad Request\r\n",
+            "$99999999999\r\n",
+            "$-2\r\n",
+            "*1048577\r\n",
+            ":one\r\n",
+            "+no end\n",
+            "$1\r\nab\r\n",
+            &deep,
+        ] {
+            assert!(parse(bytes.as_bytes()).is_err(), "{bytes:?}");
+        }
+    }
+}
