@@ -5,7 +5,14 @@ use std::{path::PathBuf, process::Command};
 use crate::steps::{Done, run};
 
 /// A program that tests start, and the Debian package it comes with.
-const NEEDED: &[(&str, &str)] = &[("sh", "dash"), ("setsid", "util-linux"), ("script", "bsdutils")];
+const NEEDED: &[(&str, &str)] = &[
+    ("sh", "dash"),
+    ("setsid", "util-linux"),
+    ("script", "bsdutils"),
+    ("redis-server", "redis-server"),
+    ("redis-sentinel", "redis-sentinel"),
+    ("redis-cli", "redis-tools"),
+];
 
 /// Installs what is missing if it may, and says what is missing if it may not.
 pub(crate) fn ensure() -> Done {

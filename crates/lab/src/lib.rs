@@ -1,13 +1,18 @@
 //! What proofs and tests need around the locks: folders on a disk, processes that can be killed,
-//! and a look at what a process uses.
+//! real servers, and a look at what a process uses.
 
 mod folder;
+mod ports;
 mod process;
+pub mod redis;
 pub mod usage;
+mod wait;
 
 pub use crate::{
     folder::{Folder, file_system, program_beside},
+    ports::free_port,
     process::Process,
+    wait::wait_until,
 };
 
 /// Nanoseconds on a clock that all processes of the machine share and nobody sets.

@@ -1,8 +1,10 @@
 //! Child processes that are spoken to line by line, and ended by their id when dropped.
 
 use std::{
+    fs::File,
     io::{self, Read, Write},
     os::fd::AsFd,
+    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
@@ -28,6 +30,20 @@ impl Process {
     /// What the system says.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        Ok(Self { child, heard: Vec::new() })
+    }
+
+    /// Starts it with nothing to read; what it says goes to a file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn start_with_log(mut command: Command, log: &Path) -> io::Result<Self> {
+        let log = File::create(log)?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn().map_err(|error| {
+            let program = command.get_program().display();
+            io::Error::new(error.kind(), format!("{program}: {error}"))
+        })?;
         Ok(Self { child, heard: Vec::new() })
     }
 

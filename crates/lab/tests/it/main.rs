@@ -1,0 +1,3 @@
+//! The servers that the lab starts, seen from outside.
+
+mod server;
