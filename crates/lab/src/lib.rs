@@ -4,6 +4,7 @@
 mod folder;
 mod ports;
 mod process;
+pub mod proxy;
 pub mod redis;
 pub mod usage;
 mod wait;

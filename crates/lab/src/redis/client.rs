@@ -1,7 +1,7 @@
 //! One connection to a server, one command at a time.
 
 use std::{
-    io::{self, BufReader, Write},
+    io::{self, BufReader, Read, Write},
     net::{Ipv4Addr, TcpStream},
     time::Duration,
 };
@@ -60,13 +60,37 @@ impl Client {
             bytes.extend_from_slice(word);
             bytes.extend_from_slice(b"\r\n");
         }
-        self.stream.get_mut().write_all(&bytes)
+        self.write_all(&bytes)
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
+    /// Waits this long for an answer, in place of 20 seconds.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn be_patient_for(&self, limit: Duration) -> io::Result<()> {
+        self.stream.get_ref().set_read_timeout(Some(limit))
+    }
+
+    /// Takes all bytes up to the end of the connection.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
+        self.stream.read_to_end(bytes)
     }
 
     /// Takes the next answer, or the next message after `SUBSCRIBE` or `MONITOR`.
     ///
     /// # Errors
-    /// What the system says; nothing within 20 seconds is an error too.
+    /// What the system says; nothing in time is an error too.
     pub fn receive(&mut self) -> io::Result<Reply> {
         Reply::read(&mut self.stream)
     }

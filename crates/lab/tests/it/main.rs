@@ -1,3 +1,5 @@
 //! The servers that the lab starts, seen from outside.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+mod proxy;
 mod server;
