@@ -1,7 +1,8 @@
 //! Redis servers as child processes, alone and together, and a small client to look into them.
 
 mod client;
+mod five;
 mod reply;
 mod server;
 
-pub use self::{client::Client, reply::Reply, server::Server};
+pub use self::{client::Client, five::Five, reply::Reply, server::Server};

@@ -1,5 +1,6 @@
 //! The servers that the lab starts, seen from outside.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+mod five;
 mod proxy;
 mod server;
