@@ -9,6 +9,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("sh", "dash"),
     ("setsid", "util-linux"),
     ("script", "bsdutils"),
+    ("openssl", "openssl"),
     ("redis-server", "redis-server"),
     ("redis-sentinel", "redis-sentinel"),
     ("redis-cli", "redis-tools"),

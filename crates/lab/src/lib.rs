@@ -1,6 +1,7 @@
 //! What proofs and tests need around the locks: folders on a disk, processes that can be killed,
 //! real servers, and a look at what a process uses.
 
+mod certificates;
 mod folder;
 mod ports;
 mod process;
@@ -10,6 +11,7 @@ pub mod usage;
 mod wait;
 
 pub use crate::{
+    certificates::Certificates,
     folder::{Folder, file_system, program_beside},
     ports::free_port,
     process::Process,

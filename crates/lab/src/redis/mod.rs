@@ -3,6 +3,7 @@
 mod client;
 mod five;
 mod reply;
+mod secure;
 mod server;
 
-pub use self::{client::Client, five::Five, reply::Reply, server::Server};
+pub use self::{client::Client, five::Five, reply::Reply, secure::Secure, server::Server};

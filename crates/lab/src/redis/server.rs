@@ -25,7 +25,6 @@ pub(super) struct Ports {
     /// Where it is spoken to.
     pub(super) main: u16,
     /// For what else it listens for: encrypted connections, or its fellows in a cluster.
-    #[expect(dead_code, reason = "the servers that need it come next")]
     pub(super) second: u16,
 }
 
@@ -75,6 +74,10 @@ impl Server {
     /// Where it is spoken to.
     pub fn port(&self) -> u16 {
         self.ports.main
+    }
+
+    pub(super) fn second_port(&self) -> u16 {
+        self.ports.second
     }
 
     /// Host and port.

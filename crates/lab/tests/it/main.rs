@@ -3,4 +3,5 @@
 
 mod five;
 mod proxy;
+mod secure;
 mod server;
