@@ -1,9 +1,13 @@
 //! Redis servers as child processes, alone and together, and a small client to look into them.
 
 mod client;
+mod cluster;
 mod five;
+mod map;
 mod reply;
 mod secure;
 mod server;
 
-pub use self::{client::Client, five::Five, reply::Reply, secure::Secure, server::Server};
+pub use self::{
+    client::Client, cluster::Cluster, five::Five, reply::Reply, secure::Secure, server::Server,
+};

@@ -44,6 +44,14 @@ impl Reply {
         }
     }
 
+    /// The bytes of the text; none for anything else.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(bytes) => bytes,
+            Self::Nil | Self::Int(_) | Self::List(_) | Self::Error(_) => &[],
+        }
+    }
+
     /// The answers in a list; none for anything else.
     pub fn list(&self) -> &[Self] {
         match self {

@@ -95,6 +95,13 @@ impl Server {
         self.process.id()
     }
 
+    /// Whether its process is there and not stopped.
+    pub fn is_running(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        state.is_some_and(|state| !"TZX".contains(state))
+    }
+
     /// Its folder.
     pub fn folder(&self) -> &Folder {
         &self.folder

@@ -1,6 +1,7 @@
 //! The servers that the lab starts, seen from outside.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+mod cluster;
 mod five;
 mod proxy;
 mod secure;
