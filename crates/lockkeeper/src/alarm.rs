@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, Mutex},
     task::{Poll, Waker},
     thread,
+    time::Duration,
 };
 
 use crate::{
@@ -36,8 +37,11 @@ struct State {
     holds: Book<Arc<Held>>,
     wakers: BTreeMap<(Moment, u64), Waker>,
     n_alarms_made: u64,
-    /// When the hold entered last is due, also when it has left by now.
+    /// Of those who wait for something that nearly always comes before the alarm.
+    limits: Book<Waker>,
+    /// When the hold entered last is due, also when it has left by now; the same for limits.
     last_due: Moment,
+    last_limit: Moment,
     /// Until when the thread sleeps; [`AWAKE`] while it is up and will look again by itself.
     sleeps_until: Moment,
     thread: Thread,
@@ -64,7 +68,9 @@ impl Alarms {
             holds: Book::default(),
             wakers: BTreeMap::new(),
             n_alarms_made: 0,
+            limits: Book::default(),
             last_due: AWAKE,
+            last_limit: AWAKE,
             sleeps_until: AWAKE,
             thread,
         };
@@ -99,6 +105,43 @@ impl Alarms {
                 return until;
             }
         }
+    }
+
+    /// Wakes the task after this long. There should be few different waits: see [`Book`].
+    pub(crate) fn set_limit(&self, wait: Duration, waker: &Waker) -> (Entry, Moment) {
+        let now = self.0.clock.now();
+        let waker = waker.clone();
+        let mut state = locked(&self.0.state);
+        if self.0.ensure_thread(&mut state).is_err() {
+            // Without the thread nobody would wake it later: better to look again than to hang.
+            waker.wake_by_ref();
+        }
+        let (entry, ends_at) = state.limits.enter_after(now, wait, waker);
+        state.last_limit = ends_at;
+        self.0.nudge_if_asleep_past(ends_at, &state);
+        (entry, ends_at)
+    }
+
+    /// From now on another task is the one to wake.
+    pub(crate) fn move_limit(&self, entry: Entry, waker: &Waker) {
+        let waker = waker.clone();
+        let mut state = locked(&self.0.state);
+        let before = state.limits.get_mut(entry).map(|set| std::mem::replace(set, waker));
+        // An old waker may run code of its own when dropped: not under our mutex.
+        drop(state);
+        drop(before);
+    }
+
+    pub(crate) fn forget_limit(&self, entry: Entry) {
+        if !self.0.origin.is_here() {
+            // A forked child: the mutex may be locked for ever, and nobody looks at the book.
+            return;
+        }
+        let _waker = locked(&self.0.state).limits.leave(entry);
+    }
+
+    pub(crate) fn is_over(&self, moment: Moment) -> bool {
+        self.0.clock.now() >= moment
     }
 
     pub(crate) fn alarm(&self, at: Moment) -> Alarm {
@@ -172,8 +215,10 @@ impl State {
         let first_waker = self.wakers.first_key_value().map(|((at, _), _)| *at);
         // One who takes and releases a lock in a loop enters a hold again and again: to look once
         // in vain is cheaper than to be woken for each.
-        let lull = if self.last_due > now { self.last_due } else { Moment::NEVER };
-        self.holds.next_due().min(first_waker.unwrap_or(Moment::NEVER)).min(lull)
+        let lull = |last: Moment| if last > now { last } else { Moment::NEVER };
+        let book = self.holds.next_due().min(self.limits.next_due());
+        let lull = lull(self.last_due).min(lull(self.last_limit));
+        book.min(first_waker.unwrap_or(Moment::NEVER)).min(lull)
     }
 }
 
@@ -225,6 +270,9 @@ impl Shared {
             && first.key().0 <= now
         {
             wakers.push(first.remove());
+        }
+        while let Some(waker) = state.limits.take_due(now) {
+            wakers.push(waker);
         }
         while let Some(held) = state.holds.take_due(now) {
             holds.push(held);

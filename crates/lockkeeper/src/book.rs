@@ -32,13 +32,24 @@ impl<T> Book<T> {
     /// Enters something that is due at `due`. It may come up somewhat early (never late):
     /// whoever takes it then enters it again.
     pub(crate) fn enter(&mut self, now: Moment, due: Moment, item: T) -> (Entry, Moment) {
-        let wait = rounded_down(due.since(now));
+        self.enter_after(now, rounded_down(due.since(now)), item)
+    }
+
+    /// Enters something that is due after exactly this wait. Each wait has a list of its own, so
+    /// there should be few different ones.
+    pub(crate) fn enter_after(&mut self, now: Moment, wait: Duration, item: T) -> (Entry, Moment) {
         let list = self.lists.iter().position(|(of, _)| *of == wait).unwrap_or_else(|| {
             self.lists.push((wait, Roll::default()));
             self.lists.len() - 1
         });
         let due = now + wait;
         (Entry { list, place: self.lists[list].1.push_back((due, item)) }, due)
+    }
+
+    /// What was entered, if it is still there.
+    pub(crate) fn get_mut(&mut self, entry: Entry) -> Option<&mut T> {
+        let (_, list) = self.lists.get_mut(entry.list)?;
+        list.get_mut(entry.place).map(|(_, item)| item)
     }
 
     pub(crate) fn leave(&mut self, entry: Entry) -> Option<T> {
@@ -64,7 +75,7 @@ impl<T> Book<T> {
 
 /// Keeps the four leading bits, so that there are at most sixteen lists per doubling of the time,
 /// however odd the ttls are.
-fn rounded_down(wait: Duration) -> Duration {
+pub(crate) fn rounded_down(wait: Duration) -> Duration {
     let ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
     let kept = ns.checked_ilog2().map_or(0, |log| log.saturating_sub(4));
     Duration::from_nanos(ns >> kept << kept)

@@ -18,6 +18,11 @@
 //!
 //! The futures of a claim are polled by whoever drives them: the caller's task, a thread without
 //! any runtime, or the steward's thread. An engine that needs a reactor brings its own.
+//!
+//! They may also be dropped at any await, and the same or another call made next: a caller goes
+//! away, or the answer of an engine that [answers later](Answers::Later) takes longer than
+//! [`answer_within`](crate::LocksBuilder::answer_within). Such a call got no answer, and may have
+//! been carried out or not: rules 2 and 4 say what holds then.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -286,7 +291,7 @@ pub enum Wake {
 pub enum Answers {
     /// `attempt`, and the `release` of a claim that holds, are ready when first polled.
     AtOnce,
-    /// They may take a while.
+    /// They may take a while; each is dropped when it takes too long.
     Later,
 }
 

@@ -11,13 +11,14 @@ use std::{
 use futures_lite::future;
 
 use crate::{
+    book,
     clock::Moment,
     engine::{Answers, Attempt, Claim, Patience, Standing},
-    error::{Call, Result},
+    error::{Call, Error, ErrorKind, Result},
     event::Event,
     guard::Loss,
     held::{Held, Taken},
-    line::{Line, Unwanted},
+    line::{Line, Unwanted, Word},
     mood::Mood,
     seat::{Answer, Seat},
     steward::Errand,
@@ -57,7 +58,7 @@ pub(crate) fn ask_at_once(line: &Line) -> Option<Errand> {
 pub(crate) async fn ask(line: Line) {
     while let Some(first) = line.first_or_idle() {
         let (mut claim, sent_at) = claim_for(&line, &first);
-        let next = match claim.attempt(sent_at).await {
+        let next = match line.house.limited(claim.attempt(sent_at)).await {
             Ok(Attempt::Granted(grant)) => {
                 match line.granted(claim, &grant, sent_at, first.wish.terms.clone()) {
                     Ok(()) => return,
@@ -92,16 +93,29 @@ async fn turned_away(
 ) -> Next {
     match first.wish.patience {
         Patience::Waits => {
+            if answer.is_ok() {
+                line.note(Word::Busy);
+            }
             // From here on it may take long: no caller's task should have it in hands.
             let errand = waiting(line.clone(), Arc::clone(first), claim, retry_in(answer));
             line.house.steward.adopt(errand);
             Next::Nothing
         }
         Patience::Tries => {
-            give_back_soon(line, claim).await;
             let answer = match answer {
-                Ok(_) => Answer::Busy,
-                Err(error) => Answer::Failed(line.house.error_at(error, line.key(), Call::Acquire)),
+                Ok(_) => {
+                    // It has not entered the queue, so only an engine that needs no network is
+                    // told that it goes.
+                    if line.house.profile.answers == Answers::AtOnce {
+                        give_back_soon(line, claim).await;
+                    }
+                    Answer::Busy
+                }
+                Err(error) => {
+                    // The engine may have granted it all the same; nobody should wait for that.
+                    line.house.steward.start(Box::pin(give_back_at_last(line.clone(), claim)));
+                    Answer::Failed(line.house.error_at(error, line.key(), Call::Acquire))
+                }
             };
             line.answer_first(first, answer);
             Next::Ask
@@ -121,8 +135,9 @@ async fn wait(
     house.observers.tell(&Event::Waiting { key: line.key() });
     while let Some(pause) = mood.pause_after(answer, &line) {
         let rest = async {
-            let again_at = house.clock.now() + pause;
-            future::or(claim.changed(), house.alarms.wait_until(again_at)).await;
+            // A little early is no harm: an engine may be asked at any time.
+            let pause = house.alarms.rest(book::rounded_down(pause));
+            future::or(claim.changed(), pause).await;
             Rest::Over
         };
         let deserted = async {
@@ -133,7 +148,7 @@ async fn wait(
             break;
         }
         let sent_at = house.clock.now();
-        answer = match claim.attempt(sent_at).await {
+        answer = match house.limited(claim.attempt(sent_at)).await {
             Ok(Attempt::Granted(grant)) => {
                 match line.granted(claim, &grant, sent_at, wish.terms.clone()) {
                     Ok(()) => return,
@@ -179,15 +194,15 @@ fn retry_in(answer: Result<Attempt>) -> Result<Option<Duration>> {
 
 /// A grant came that cannot be used: gives it back and says why where somebody wants to know.
 async fn decline(line: &Line, first: &Arc<Seat>, unwanted: Unwanted) -> Next {
-    give_back_soon(line, unwanted.claim).await;
     match unwanted.error {
         None => {}
         Some(error) if first.wish.patience == Patience::Tries => {
             line.answer_first(first, Answer::Failed(error));
         }
-        Some(error) if error.may_pass() => line.set_trouble(Some(error)),
+        Some(error) if error.may_pass() => line.note(Word::Trouble(error)),
         Some(error) => line.fail(&error),
     }
+    give_back_soon(line, unwanted.claim).await;
     Next::Ask
 }
 
@@ -198,12 +213,19 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
     let mut mood = Mood::default();
     while held.wants_renewal(house.clock.now()) {
         let sent_at = house.clock.now();
-        match claim.renew(sent_at).await {
+        let left = held.ends_at().since(sent_at);
+        let renewal = house.limited_in_lease(left, claim.renew(sent_at));
+        let asked_back = async {
+            held.asked_back().await;
+            Err(Error::new(ErrorKind::Other, "the lock is being released"))
+        };
+        match future::or(renewal, asked_back).await {
             Ok(Standing::Held(lease)) => match held.renewed(claim, lease, sent_at) {
                 None => return,
                 Some(asked_back) => claim = asked_back,
             },
             Ok(Standing::Lost(why)) => held.lose(Loss::TakenAway(why)),
+            Err(_) if !held.wants_renewal(house.clock.now()) => {}
             Err(error) => {
                 let pause = mood.pause_in_trouble();
                 house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
@@ -261,7 +283,7 @@ fn released(line: &Line) -> bool {
 
 /// Gives a claim back; if the engine does not answer, it is asked again in the background.
 async fn give_back(line: &Line, mut claim: Box<dyn Claim>) -> Result<()> {
-    let Err(error) = claim.release().await else { return Ok(()) };
+    let Err(error) = line.house.limited(claim.release()).await else { return Ok(()) };
     line.house.steward.adopt(give_back_at_last(line.clone(), claim));
     Err(line.house.error_at(error, line.key(), Call::Release))
 }
@@ -278,7 +300,7 @@ pub(crate) async fn give_back_at_last(line: Line, mut claim: Box<dyn Claim>) {
     let house = &line.house;
     let give_up_at = house.clock.now() + crate::lock::LONGEST_TTL;
     let mut mood = Mood::default();
-    while let Err(error) = claim.release().await {
+    while let Err(error) = house.limited(claim.release()).await {
         let now = house.clock.now();
         if now >= give_up_at || !error.may_pass() {
             return;

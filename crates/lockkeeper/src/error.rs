@@ -116,6 +116,12 @@ impl Error {
         self
     }
 
+    /// Adds the call to an error that came up before the engine was known.
+    pub(crate) fn during(mut self, call: Call) -> Self {
+        self.0.call = Some(call);
+        self
+    }
+
     /// Adds the engine and the key to an error whose message names them already.
     pub(crate) fn about(mut self, engine: &'static str, key: &Key) -> Self {
         self.0.engine = Some(engine);

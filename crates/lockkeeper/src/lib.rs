@@ -20,6 +20,7 @@ pub mod clock;
 mod errand;
 mod fork;
 mod held;
+mod limit;
 mod line;
 mod mood;
 mod roll;
@@ -50,7 +51,7 @@ pub use crate::{
     guard::{Guard, Loss},
     key::Key,
     lock::{LONGEST_LABEL, LONGEST_TTL, Lock, SHORTEST_TTL},
-    locks::{DEFAULT_TTL, Locks, LocksBuilder},
+    locks::{DEFAULT_ANSWER_WITHIN, DEFAULT_CONNECT_WITHIN, DEFAULT_TTL, Locks, LocksBuilder},
     owner::Owner,
     several::{Guards, Several},
 };

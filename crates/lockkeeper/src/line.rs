@@ -14,12 +14,13 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use self::state::Word;
 use self::state::{Stage, State, Tenure};
 use crate::{
     clock::Moment,
     engine::{Claim, Grant, Lease, Patience},
     errand,
-    error::{Error, ErrorKind, Result},
+    error::{Call, Error, ErrorKind, Result},
     event::Event,
     held::{Held, Taken},
     key::Key,
@@ -93,6 +94,7 @@ impl Line {
             let opens = matches!(state.stage, Stage::Idle);
             if opens {
                 state.stage = Stage::Asking;
+                state.word = Word::Nothing;
             } else if seat.wish.patience == Patience::Tries && !state.would_try_at_once() {
                 return Joined::Busy;
             } else if let Some(seat) = Arc::get_mut(&mut seat) {
@@ -168,7 +170,7 @@ impl Line {
             has_maximum: false,
             owner: None,
         };
-        state.trouble = None;
+        state.word = Word::Busy;
         let before = std::mem::replace(&mut state.stage, Stage::Held(tenure));
         let wakers = state.begin_turn();
         drop(state);
@@ -237,7 +239,7 @@ impl Line {
     /// Answers everyone in line with an error that asking again would not mend.
     pub(crate) fn fail(&self, error: &Error) {
         let mut state = locked(&self.record.state);
-        state.trouble = None;
+        state.word = Word::Nothing;
         // One by one: the places of those who are answered must not come up again in a new queue.
         let failed: Vec<_> = std::iter::from_fn(|| state.queue.pop_first()).collect();
         drop(state);
@@ -247,13 +249,22 @@ impl Line {
         }
     }
 
-    /// Notes why the engine does not answer, for those whose time runs out meanwhile.
-    pub(crate) fn set_trouble(&self, trouble: Option<Error>) {
-        locked(&self.record.state).trouble = trouble;
+    /// Notes what the engine said, for those whose time runs out meanwhile.
+    pub(crate) fn note(&self, word: Word) {
+        // Bound, so that it is dropped after the mutex is free.
+        let _before = std::mem::replace(&mut locked(&self.record.state).word, word);
     }
 
-    pub(crate) fn trouble(&self) -> Option<Error> {
-        locked(&self.record.state).trouble.as_ref().map(Error::echo)
+    /// Why one whose time is over has not got it.
+    pub(crate) fn why_not(&self) -> Error {
+        match &locked(&self.record.state).word {
+            Word::Busy => Error::new(ErrorKind::TimedOut, "it was busy"),
+            Word::Trouble(error) => error.echo(),
+            Word::Nothing => {
+                let error = Error::new(ErrorKind::Unreachable, "no answer in the time there was");
+                self.house.error_at(error, self.key(), Call::Acquire)
+            }
+        }
     }
 
     /// Ends when no claim needs to wait for this line.
@@ -273,7 +284,7 @@ impl Line {
 impl LineRecord {
     pub(crate) fn new(key: Key) -> Self {
         let queue = Roll::default();
-        let state = State { queue, stage: Stage::Idle, trouble: None, errand: None };
+        let state = State { queue, stage: Stage::Idle, word: Word::Nothing, errand: None };
         Self { key, state: Mutex::new(state) }
     }
 

@@ -1,5 +1,7 @@
 //! The entry point: an engine and its defaults.
 
+mod builder;
+
 use std::{
     collections::HashMap,
     sync::{
@@ -9,13 +11,13 @@ use std::{
     time::Duration,
 };
 
+pub use self::builder::{DEFAULT_ANSWER_WITHIN, DEFAULT_CONNECT_WITHIN, LocksBuilder};
 use crate::{
-    alarm::{Alarms, Attention},
+    alarm::Alarms,
     clock::{Clock, Moment},
-    engine::{Engine, Inspector, Listed, Order, OwnerId, Profile, Request, Who},
-    engines,
+    engine::{Engine, Inspector, Listed, OwnerId, Profile, Request, Who},
     error::{Call, Error, Result},
-    event::{Observer, Observers},
+    event::Observers,
     fork::Origin,
     key::Key,
     line::LineRecord,
@@ -112,7 +114,7 @@ impl Locks {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
     pub async fn who(&self, key: &str) -> Result<Who> {
         let key = Key::new(key)?;
-        let who = self.inspector()?.who(&key).await;
+        let who = self.house.limited(self.inspector()?.who(&key)).await;
         who.map_err(|error| self.house.error_at(error, &key, Call::Inspect))
     }
 
@@ -121,7 +123,7 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
     pub async fn list(&self) -> Result<Vec<Listed>> {
-        let list = self.inspector()?.list().await;
+        let list = self.house.limited(self.inspector()?.list()).await;
         list.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
     }
 
@@ -131,7 +133,7 @@ impl Locks {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine has nothing to tidy.
     pub async fn tidy(&self, idle: Duration) -> Result<usize> {
         let now = self.house.clock.now();
-        let tidied = self.inspector()?.tidy(idle, now).await;
+        let tidied = self.house.limited(self.inspector()?.tidy(idle, now)).await;
         tidied.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
     }
 
@@ -153,118 +155,6 @@ impl Locks {
     }
 }
 
-/// Settings for [`Locks`].
-#[derive(Debug)]
-pub struct LocksBuilder {
-    url: Option<String>,
-    ttl: Duration,
-    label: Option<String>,
-    observers: Observers,
-    clock: Clock,
-    attention: Attention,
-}
-
-impl Default for LocksBuilder {
-    fn default() -> Self {
-        Self {
-            url: None,
-            ttl: DEFAULT_TTL,
-            label: None,
-            observers: Observers::default(),
-            clock: Clock::default(),
-            attention: Attention::ByThread,
-        }
-    }
-}
-
-impl LocksBuilder {
-    /// Where the locks live; without one, the file engine in this user's state folder.
-    #[must_use]
-    pub fn url(mut self, url: &str) -> Self {
-        self.url = Some(url.to_owned());
-        self
-    }
-
-    /// The ttl of locks that say nothing else; 10 s by default.
-    #[must_use]
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
-        self
-    }
-
-    /// The label of locks that say nothing else; by default the program's name.
-    #[must_use]
-    pub fn label(mut self, label: &str) -> Self {
-        self.label = Some(label.to_owned());
-        self
-    }
-
-    /// Has this observer told of every event.
-    #[must_use]
-    pub fn observe(mut self, observer: impl Observer) -> Self {
-        self.observers.0.push(Arc::new(observer));
-        self
-    }
-
-    /// Another clock, for tests that move time by hand.
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Starts no thread to look after holds: the program calls [`Locks::attend`] itself, in time.
-    ///
-    /// Only for programs that live briefly and have one loop of their own, where a thread would be
-    /// felt. A hold that nobody attends is neither renewed nor told of its loss.
-    #[must_use]
-    pub fn attended(mut self) -> Self {
-        self.attention = Attention::ByProgram;
-        self
-    }
-
-    /// Opens the engine.
-    ///
-    /// # Errors
-    /// As [`Locks::connect`].
-    pub async fn connect(self) -> Result<Locks> {
-        let engine = engines::open(self.url.as_deref(), self.clock.now()).await?;
-        self.build(engine)
-    }
-
-    /// Uses this engine and no URL.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Other`](crate::ErrorKind::Other) if the system has no randomness for us.
-    pub fn build(self, engine: Box<dyn Engine>) -> Result<Locks> {
-        let mut first_owner = [0; 16];
-        getrandom::fill(&mut first_owner).map_err(|source| {
-            Error::new(crate::ErrorKind::Other, "the system gave no random numbers").because(source)
-        })?;
-        let label = self.label.unwrap_or_else(program_name).into();
-        let house = House {
-            profile: engine.profile(),
-            engine,
-            terms: Terms { ttl: self.ttl, label, order: Order::FirstCome },
-            alarms: Alarms::new(self.clock.clone(), self.attention),
-            clock: self.clock,
-            steward: Steward::new(),
-            observers: self.observers,
-            lines: Mutex::default(),
-            first_owner: u128::from_le_bytes(first_owner),
-            n_numbers: AtomicU64::new(0),
-            origin: Origin::here(),
-        };
-        Ok(Locks { house: Arc::new(house) })
-    }
-}
-
-fn program_name() -> String {
-    let program = std::env::args_os().next().unwrap_or_default();
-    let name = std::path::Path::new(&program).file_name().unwrap_or_default();
-    name.to_string_lossy().chars().take(64).collect()
-}
-
 /// How many lines may be idle before the idle ones are forgotten.
 const KEPT_LINES: usize = 1024;
 
@@ -274,6 +164,7 @@ pub(crate) struct House {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) profile: Profile,
     pub(crate) terms: Terms,
+    pub(crate) answer_within: Duration,
     pub(crate) clock: Clock,
     pub(crate) alarms: Alarms,
     pub(crate) steward: Steward,

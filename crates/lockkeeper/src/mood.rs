@@ -7,7 +7,7 @@ use crate::{
     engine::Wake,
     error::{Call, Error, ErrorKind, Result},
     event::Event,
-    line::Line,
+    line::{Line, Word},
 };
 
 /// The longest pause before a waiting claim is asked about again, when the engine tells of changes
@@ -38,7 +38,7 @@ impl Mood {
         match answer {
             Ok(retry_in) => {
                 self.troubled_since = None;
-                line.set_trouble(None);
+                line.note(Word::Busy);
                 let longest = match house.profile.wake {
                     Wake::Told => PAUSE_WHEN_TOLD,
                     Wake::Asked => self.longer_pause(PAUSE_WHEN_ASKED),
@@ -55,7 +55,7 @@ impl Mood {
                 }
                 let pause = self.pause_in_trouble();
                 house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
-                line.set_trouble(Some(error));
+                line.note(Word::Trouble(error));
                 Some(pause)
             }
         }

@@ -57,6 +57,12 @@ impl<T> Roll<T> {
         self.slots.get(self.first as usize)?.entry.as_ref()
     }
 
+    /// The entry at this place, unless it has left.
+    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut T> {
+        let slot = self.slots.get_mut(place.slot as usize)?;
+        if slot.round == place.round { slot.entry.as_mut() } else { None }
+    }
+
     pub(crate) fn pop_first(&mut self) -> Option<T> {
         let round = self.slots.get(self.first as usize)?.round;
         self.remove(Place { slot: self.first, round })

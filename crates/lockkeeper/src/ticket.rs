@@ -11,7 +11,7 @@ use crate::{
     alarm::Alarm,
     clock::Moment,
     errand,
-    error::{Error, ErrorKind, Result},
+    error::Result,
     guard::Guard,
     line::{Joined, Line},
     roll::Place,
@@ -121,9 +121,8 @@ impl Wait<'_> {
         let alarms = &ticket.line.house.alarms;
         let alarm = self.alarm.get_or_insert_with(|| alarms.alarm(give_up_at));
         std::task::ready!(alarm.poll(context.waker()));
-        let trouble = ticket.line.trouble();
-        let why = trouble.unwrap_or_else(|| Error::new(ErrorKind::TimedOut, "it was busy"));
-        Poll::Ready(ticket.leave().unwrap_or(Answer::Failed(why)).into_guard())
+        let answer = ticket.leave().unwrap_or_else(|| Answer::Failed(ticket.line.why_not()));
+        Poll::Ready(answer.into_guard())
     }
 }
 

@@ -27,7 +27,7 @@
 //!
 //! Rules that the engine's [`Profile`] does not promise, and rules that need something this lab
 //! cannot do, are reported as skipped with the reason, never passed in silence. Time is real, so
-//! the suite takes several of the engine's shortest leases. Two suites must not run on one place at
+//! the suite takes several of the engine's shortest leases (of a second at least over a network). Two suites must not run on one place at
 //! once: some rules use keys such as `..` as they are.
 //!
 //! The suite is not part of the stable API: a rule may be added in any version.

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     alarm::{Alarms, Attention},
     clock::Clock,
-    engine::{Engine, Expiry, Fencing, OwnerId, Profile, Request},
+    engine::{Engine, Expiry, Fencing, OwnerId, Profile, Reach, Request},
     error::{Error, Result},
     key::Key,
     locks::Locks,
@@ -90,17 +90,26 @@ impl<'a> Room<'a> {
         Key::new(&format!("conformance-{:016x}-{n}", self.number))
     }
 
-    /// The shortest ttl the engine keeps.
+    /// About the shortest ttl the engine keeps; over a network, one that outlasts a few answers
+    /// also when the machine is busy.
     pub(super) fn short_ttl(&self) -> Duration {
+        let at_least = match self.profile.reach {
+            Reach::Process | Reach::Machine => crate::lock::SHORTEST_TTL,
+            Reach::Network => Duration::from_secs(1),
+        };
         match self.profile.expiry {
-            Expiry::Lease { shortest } => shortest.max(crate::lock::SHORTEST_TTL),
-            Expiry::Session => crate::lock::SHORTEST_TTL,
+            Expiry::Lease { shortest } => shortest.max(at_least),
+            Expiry::Session => at_least,
         }
     }
 
     /// Long enough that a busy machine still renews in time.
     pub(super) fn steady_ttl(&self) -> Duration {
-        self.short_ttl().max(Duration::from_secs(1))
+        let at_least = match self.profile.reach {
+            Reach::Process | Reach::Machine => Duration::from_secs(1),
+            Reach::Network => Duration::from_secs(3),
+        };
+        self.short_ttl().max(at_least)
     }
 
     /// Someone who wants this key and would wait. Contenders sit at two connections in turn, so that

@@ -16,10 +16,19 @@ use crate::{
 pub(super) struct State {
     pub(super) queue: Roll<Arc<Seat>>,
     pub(super) stage: Stage,
-    /// Why the engine does not answer just now, if so.
-    pub(super) trouble: Option<Error>,
+    pub(super) word: Word,
     /// The errand that waits for us, to be woken when nobody does any more.
     pub(super) errand: Option<Waker>,
+}
+
+/// What the engine last said about this key, as far as it concerns those who wait.
+#[derive(Debug)]
+pub(crate) enum Word {
+    /// Nothing yet, since the line was opened.
+    Nothing,
+    Busy,
+    /// It does not answer, or not as it should.
+    Trouble(Error),
 }
 
 #[derive(Debug)]

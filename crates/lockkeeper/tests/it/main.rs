@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod cancelling;
+mod distant;
 mod engines;
 
 mod house_rules;
+mod limits;
 mod loss;
 mod macros;
 mod neighbour;
@@ -18,3 +20,4 @@ mod runtimes;
 mod several;
 mod tools;
 mod turns;
+mod waits;
