@@ -51,8 +51,22 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 /// As [`crate::Locks`].
+///
+/// When the last clone is dropped, it waits until the engine has confirmed what dropped guards gave
+/// back, for as long as [one answer](crate::LocksBuilder::answer_within) may take: a program that
+/// ends then leaves no lock behind. A static is never dropped; there, use [`Guard::release`].
 #[derive(Clone, Debug)]
-pub struct Locks(crate::Locks);
+pub struct Locks(Arc<Door>);
+
+/// Closes behind the last one.
+#[derive(Debug)]
+struct Door(crate::Locks);
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        block_on(self.0.settle());
+    }
+}
 
 impl Locks {
     /// As [`crate::Locks::connect`].
@@ -60,7 +74,7 @@ impl Locks {
     /// # Errors
     /// The same.
     pub fn connect(url: &str) -> Result<Self> {
-        block_on(crate::Locks::connect(url)).map(Self)
+        block_on(crate::Locks::connect(url)).map(Self::from)
     }
 
     /// As [`crate::Locks::embedded`].
@@ -68,22 +82,22 @@ impl Locks {
     /// # Errors
     /// The same.
     pub fn embedded() -> Result<Self> {
-        crate::Locks::embedded().map(Self)
+        crate::Locks::embedded().map(Self::from)
     }
 
     /// As [`crate::Locks::lock`].
     pub fn lock(&self, key: &str) -> Lock {
-        Lock(self.0.lock(key))
+        Lock(self.as_async().lock(key))
     }
 
     /// As [`crate::Locks::owner`].
     pub fn owner(&self) -> Owner {
-        Owner(self.0.owner())
+        Owner(self.as_async().owner())
     }
 
     /// As [`crate::Locks::profile`].
     pub fn profile(&self) -> Profile {
-        self.0.profile()
+        self.as_async().profile()
     }
 
     /// As [`crate::Locks::who`].
@@ -91,7 +105,7 @@ impl Locks {
     /// # Errors
     /// The same.
     pub fn who(&self, key: &str) -> Result<Who> {
-        block_on(self.0.who(key))
+        block_on(self.as_async().who(key))
     }
 
     /// As [`crate::Locks::list`].
@@ -99,7 +113,7 @@ impl Locks {
     /// # Errors
     /// The same.
     pub fn list(&self) -> Result<Vec<Listed>> {
-        block_on(self.0.list())
+        block_on(self.as_async().list())
     }
 
     /// As [`crate::Locks::tidy`].
@@ -107,18 +121,18 @@ impl Locks {
     /// # Errors
     /// The same.
     pub fn tidy(&self, idle: Duration) -> Result<usize> {
-        block_on(self.0.tidy(idle))
+        block_on(self.as_async().tidy(idle))
     }
 
     /// The same locks, for async code.
     pub fn as_async(&self) -> &crate::Locks {
-        &self.0
+        &self.0.0
     }
 }
 
 impl From<crate::Locks> for Locks {
     fn from(locks: crate::Locks) -> Self {
-        Self(locks)
+        Self(Arc::new(Door(locks)))
     }
 }
 

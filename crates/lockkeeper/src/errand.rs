@@ -19,6 +19,7 @@ use crate::{
     guard::Loss,
     held::{Held, Taken},
     line::{Line, Unwanted, Word},
+    lock::LONGEST_TTL,
     mood::Mood,
     seat::{Answer, Seat},
     steward::Errand,
@@ -113,7 +114,7 @@ async fn turned_away(
                 }
                 Err(error) => {
                     // The engine may have granted it all the same; nobody should wait for that.
-                    line.house.steward.start(Box::pin(give_back_at_last(line.clone(), claim)));
+                    line.house.steward.start(Box::pin(giving_back(line.clone(), claim)));
                     Answer::Failed(line.house.error_at(error, line.key(), Call::Acquire))
                 }
             };
@@ -238,24 +239,23 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
     held.renewal_ended();
 }
 
-/// Ends a hold whose guard was dropped: at once if the engine can, else as an errand.
+/// Ends a hold whose guard was dropped: the release is sent here and now, and nobody waits for
+/// its answer.
 pub(crate) fn release_soon(held: Arc<Held>) {
-    let line = held.line.clone();
-    if line.house.profile.answers == Answers::AtOnce
-        && let Taken::Claim(mut claim) = held.take()
-    {
-        if !matches!(at_once(claim.release()), Some(Ok(()))) {
-            line.house.steward.adopt(give_back_at_last(line.clone(), claim));
-        }
-        if released(&line) {
-            line.house.steward.start(asking(&line));
-        }
-        return;
+    let line = &held.line;
+    let Taken::Claim(mut claim) = held.take() else {
+        let house = Arc::clone(&line.house);
+        return house.steward.start(Box::pin(async move {
+            // Trouble is told to observers.
+            let _ = release(held).await;
+        }));
+    };
+    match line.house.profile.answers {
+        Answers::AtOnce if matches!(at_once(claim.release()), Some(Ok(()))) => {}
+        Answers::AtOnce => line.house.steward.adopt(giving_back(line.clone(), claim)),
+        Answers::Later => line.house.part(line.clone(), claim),
     }
-    line.house.steward.start(Box::pin(async move {
-        // Nobody waits for the answer; trouble is told to observers.
-        let _ = release(held).await;
-    }));
+    ask_if_wanted(line);
 }
 
 /// Ends a hold at the engine, then asks again if somebody joined the line meanwhile.
@@ -269,22 +269,22 @@ pub(crate) async fn release(held: Arc<Held>) -> Result<()> {
         }
         Taken::Gone => Ok(()),
     };
-    if released(line) {
-        asking(line).await;
-    }
+    ask_if_wanted(line);
     answer
 }
 
-/// The claim is out of our hands. Answers whether somebody wants the next one.
-fn released(line: &Line) -> bool {
+/// The claim is out of our hands. If somebody is in line, the next one is not our caller's matter.
+fn ask_if_wanted(line: &Line) {
     line.house.observers.tell(&Event::Released { key: line.key() });
-    line.first_or_idle().is_some()
+    if line.first_or_idle().is_some() {
+        line.house.steward.start(asking(line));
+    }
 }
 
 /// Gives a claim back; if the engine does not answer, it is asked again in the background.
 async fn give_back(line: &Line, mut claim: Box<dyn Claim>) -> Result<()> {
     let Err(error) = line.house.limited(claim.release()).await else { return Ok(()) };
-    line.house.steward.adopt(give_back_at_last(line.clone(), claim));
+    line.house.steward.adopt(giving_back(line.clone(), claim));
     Err(line.house.error_at(error, line.key(), Call::Release))
 }
 
@@ -296,19 +296,24 @@ async fn give_back_soon(line: &Line, claim: Box<dyn Claim>) {
 
 /// Goes on giving a claim back until the engine confirms it or the longest lease is over, when it
 /// has ended by itself.
-pub(crate) async fn give_back_at_last(line: Line, mut claim: Box<dyn Claim>) {
+pub(crate) async fn give_back_at_last(line: &Line, mut claim: Box<dyn Claim>) {
     let house = &line.house;
-    let give_up_at = house.clock.now() + crate::lock::LONGEST_TTL;
+    let mut give_up_at = None;
     let mut mood = Mood::default();
     while let Err(error) = house.limited(claim.release()).await {
         let now = house.clock.now();
-        if now >= give_up_at || !error.may_pass() {
+        if now >= *give_up_at.get_or_insert(now + LONGEST_TTL) || !error.may_pass() {
             return;
         }
         let pause = mood.pause_in_trouble();
         house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
         house.alarms.wait_until(now + pause).await;
     }
+}
+
+/// The same as an errand of its own.
+pub(crate) async fn giving_back(line: Line, claim: Box<dyn Claim>) {
+    give_back_at_last(&line, claim).await;
 }
 
 /// The answer of a call that needs nobody to wait for.

@@ -13,9 +13,11 @@ use crate::{
 
 /// Proof that the lock is held, renewed in the background for as long as it lives.
 ///
-/// Dropping it releases the lock: at once where the engine needs no network, otherwise soon, by the
-/// steward. [`release`](Self::release) waits until the engine has confirmed it. A leaked guard (for
-/// example by `std::mem::forget`) is renewed for ever, unless it has a
+/// Dropping it releases the lock: at once where the engine needs no network; otherwise the release
+/// is sent from here and confirmed in the background, again and again if need be.
+/// [`release`](Self::release) waits until the engine has confirmed it: the way to go just before
+/// the program ends, which otherwise may end first and leave the key to its lease. A leaked guard
+/// (for example by `std::mem::forget`) is renewed for ever, unless it has a
 /// [maximum hold](crate::Lock::maximum_hold).
 ///
 /// After `fork`, the child's copy is inert: it holds nothing and releases nothing.

@@ -243,7 +243,7 @@ impl Held {
             house.observers.tell(&Event::Lost { key: self.line.key(), loss });
         }
         if let Taken::Claim(claim) = self.take() {
-            house.steward.adopt(errand::give_back_at_last(self.line.clone(), claim));
+            house.steward.adopt(errand::giving_back(self.line.clone(), claim));
         }
         self.line.lost(self);
     }

@@ -23,6 +23,7 @@ mod held;
 mod limit;
 mod line;
 mod mood;
+mod partings;
 mod roll;
 mod seat;
 mod steward;

@@ -23,6 +23,7 @@ use crate::{
     line::LineRecord,
     lock::Lock,
     owner::Owner,
+    partings::Partings,
     seat::{Terms, Wish},
     several::Several,
     steward::Steward,
@@ -144,6 +145,13 @@ impl Locks {
         (next != Moment::NEVER).then(|| next.since(self.house.clock.now()))
     }
 
+    /// Waits until what was given back is confirmed, for as long as one answer may take.
+    pub(crate) async fn settle(&self) {
+        if self.house.is_this_process() {
+            self.house.settle().await;
+        }
+    }
+
     fn inspector(&self) -> Result<&dyn Inspector> {
         self.house.check_process()?;
         self.house.engine.inspector().ok_or_else(|| {
@@ -168,6 +176,7 @@ pub(crate) struct House {
     pub(crate) clock: Clock,
     pub(crate) alarms: Alarms,
     pub(crate) steward: Steward,
+    pub(crate) partings: Partings,
     pub(crate) observers: Observers,
     lines: Mutex<HashMap<Key, Arc<LineRecord>, foldhash::fast::RandomState>>,
     first_owner: u128,

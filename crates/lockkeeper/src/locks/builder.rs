@@ -18,6 +18,7 @@ use crate::{
     event::{Observer, Observers},
     fork::Origin,
     limit,
+    partings::Partings,
     seat::Terms,
     steward::Steward,
 };
@@ -172,6 +173,7 @@ impl LocksBuilder {
             alarms,
             clock: self.clock,
             steward: Steward::new(),
+            partings: Partings::default(),
             observers: self.observers,
             lines: Mutex::default(),
             first_owner: u128::from_le_bytes(first_owner),

@@ -12,6 +12,7 @@ mod macros;
 mod neighbour;
 
 mod owners;
+mod partings;
 mod planted;
 
 mod processes;
