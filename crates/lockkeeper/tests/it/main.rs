@@ -16,6 +16,7 @@ mod partings;
 mod planted;
 
 mod processes;
+mod redis;
 mod requests;
 mod runtimes;
 mod several;

@@ -1,0 +1,22 @@
+//! The rules of the contract, on every form of Redis.
+
+use lockkeeper::{
+    blocking::block_on,
+    conformance::{self, Lab},
+};
+
+use super::labs::Single;
+
+/// A lease ends also when its holder is stopped.
+const SESSIONS_ONLY: &str = "a_stopped_process_keeps_the_lock";
+
+fn assert_kept(lab: &dyn Lab, skipped: &[&str]) {
+    let report = block_on(conformance::check_all(lab));
+    report.assert_kept();
+    assert_eq!(report.skipped(), skipped, "{report}");
+}
+
+#[test]
+fn native_keeps_the_rules() {
+    assert_kept(&Single::start(""), &[SESSIONS_ONLY]);
+}

@@ -1,0 +1,68 @@
+//! What the conformance suite can do to a Redis.
+
+use async_trait::async_trait;
+use lab::{
+    proxy::Proxy,
+    redis::{Reply, Server},
+};
+use lockkeeper::{
+    Key, Result,
+    conformance::{self, Ability, Lab, Neighbour},
+    engine::Engine,
+};
+
+use crate::neighbour::Process;
+
+/// One server behind a proxy that can be cut.
+pub(crate) struct Single {
+    pub(crate) server: Server,
+    pub(crate) proxy: Proxy,
+    /// What stands after the `?` of its URL.
+    pub(crate) parameters: &'static str,
+}
+
+impl Single {
+    pub(crate) fn start(parameters: &'static str) -> Self {
+        let server = Server::start().unwrap();
+        let proxy = Proxy::to(server.port()).unwrap();
+        Self { server, proxy, parameters }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}?{}", self.proxy.address(), self.parameters)
+    }
+}
+
+#[async_trait]
+impl Lab for Single {
+    async fn engine(&self) -> Result<Box<dyn Engine>> {
+        conformance::open(&self.url()).await
+    }
+
+    async fn take_away(&self, key: &Key) -> Ability {
+        delete_all_of(key, |words| self.server.command(words).unwrap());
+        Ability::Yes(())
+    }
+
+    async fn cut_off(&self) -> Ability {
+        self.proxy.refuse();
+        self.proxy.cut();
+        Ability::Yes(())
+    }
+
+    async fn heal(&self) {
+        self.proxy.accept_again();
+    }
+
+    async fn neighbour(&self) -> Ability<Box<dyn Neighbour>> {
+        Ability::Yes(Box::new(Process::start(&self.url())))
+    }
+}
+
+/// Deletes everything that a server has for a key, whatever the dialect calls it.
+pub(crate) fn delete_all_of(key: &Key, command: impl Fn(&[&str]) -> Reply) {
+    let found = command(&["KEYS", &format!("*{}*", key.as_str())]);
+    for name in found.list() {
+        command(&["DEL", &name.text()]);
+    }
+}

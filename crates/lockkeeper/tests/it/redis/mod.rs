@@ -1,0 +1,4 @@
+//! Redis in all its forms, on real servers.
+
+mod conformance;
+mod labs;
