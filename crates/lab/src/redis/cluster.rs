@@ -5,7 +5,7 @@ use std::io;
 use super::{
     Reply, Server,
     map::{Member, seen_by},
-    server::usual_args,
+    server::{SYNC_BY_FILE, usual_args},
 };
 use crate::{Folder, wait_until};
 
@@ -223,7 +223,7 @@ fn start_node() -> io::Result<Server> {
             ["--cluster-node-timeout", "1000"],
             // A replica takes over however old its data: a test that waits for it must end.
             ["--cluster-replica-validity-factor", "0"],
-            ["--repl-diskless-sync-delay", "0"],
+            SYNC_BY_FILE,
         ];
         let mut args = usual_args(folder, ports);
         args.extend(more.concat().into_iter().map(str::to_owned));

@@ -6,8 +6,10 @@ mod five;
 mod map;
 mod reply;
 mod secure;
+mod sentinels;
 mod server;
 
 pub use self::{
-    client::Client, cluster::Cluster, five::Five, reply::Reply, secure::Secure, server::Server,
+    client::Client, cluster::Cluster, five::Five, reply::Reply, secure::Secure,
+    sentinels::Sentinels, server::Server,
 };

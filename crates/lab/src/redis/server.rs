@@ -1,6 +1,10 @@
 //! One server.
 
-use std::{fs, io, path::Path, process::Command};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use nix::sys::signal::Signal;
 
@@ -132,7 +136,7 @@ impl Server {
     /// As [`Server::start`].
     pub fn restart_empty(&mut self) -> io::Result<()> {
         self.kill()?;
-        fs::remove_dir_all(self.folder.join(DATA))?;
+        fs::remove_dir_all(data_folder(&self.folder))?;
         self.restart()
     }
 
@@ -219,13 +223,19 @@ impl Server {
     }
 }
 
-const DATA: &str = "data";
-const LOG: &str = "log";
+/// Where a server keeps what it keeps on disk.
+pub(super) fn data_folder(folder: &Folder) -> PathBuf {
+    folder.join("data")
+}
+
+/// A replica whose first data come without a file gets nothing more for up to a second after it
+/// says that it is up to date.
+pub(super) const SYNC_BY_FILE: [&str; 2] = ["--repl-diskless-sync", "no"];
 
 /// What every server needs: it keeps nothing on disk and is seen on this machine only.
 pub(super) fn usual_args(folder: &Folder, ports: Ports) -> Vec<String> {
     let port = ports.main.to_string();
-    let data = folder.join(DATA).display().to_string();
+    let data = data_folder(folder).display().to_string();
     ["--port", &port, "--bind", "127.0.0.1", "--dir", &data, "--save", "", "--appendonly", "no"]
         .map(str::to_owned)
         .to_vec()
@@ -233,8 +243,8 @@ pub(super) fn usual_args(folder: &Folder, ports: Ports) -> Vec<String> {
 
 /// Starts the process and waits until it answers.
 fn run(folder: &Folder, ports: Ports, args: &[String], login: &[String]) -> io::Result<Process> {
-    fs::create_dir_all(folder.join(DATA))?;
-    let log = folder.join(LOG);
+    fs::create_dir_all(data_folder(folder))?;
+    let log = folder.join("log");
     let mut command = Command::new("redis-server");
     command.args(args);
     let mut process = Process::start_with_log(command, &log)?;

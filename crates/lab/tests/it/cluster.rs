@@ -23,12 +23,13 @@ fn a_cluster_moves_slots_and_replaces_a_killed_primary() {
     cluster.move_slot(slot, from).unwrap();
     assert_eq!(cluster.nodes[from].command(&["GET", "a"]).unwrap(), "b".into());
 
-    let n_replicas = cluster.nodes[from].command(&["WAIT", "1", "10000"]).unwrap();
-    assert_eq!(n_replicas, Reply::Int(1));
+    let mut client = cluster.nodes[from].client().unwrap();
+    assert!(client.command(&["SET", "a", "c"]).unwrap().is_ok());
+    assert_eq!(client.command(&["WAIT", "1", "10000"]).unwrap(), Reply::Int(1));
     assert_eq!(cluster.kill_primary_of(slot).unwrap(), from);
     let replica = cluster.node_of(slot).unwrap();
     assert_eq!(replica, from + 3);
-    assert_eq!(cluster.nodes[replica].command(&["GET", "a"]).unwrap(), "b".into());
+    assert_eq!(cluster.nodes[replica].command(&["GET", "a"]).unwrap(), "c".into());
     cluster.nodes[from].restart().unwrap();
     assert_eq!(cluster.node_of(slot).unwrap(), replica);
     assert!(cluster.url().starts_with("redis+cluster://127.0.0.1:"));

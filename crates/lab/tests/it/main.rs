@@ -5,4 +5,5 @@ mod cluster;
 mod five;
 mod proxy;
 mod secure;
+mod sentinels;
 mod server;
