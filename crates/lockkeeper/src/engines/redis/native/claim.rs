@@ -275,6 +275,10 @@ impl Claim for NativeClaim {
     }
 
     async fn renew(&mut self, now: Moment) -> Result<Standing> {
+        // The lock may have been handed over to it, but it has not asked yet.
+        if self.stage != Stage::Holds {
+            return Ok(Standing::Lost("it was not granted".into()));
+        }
         let renewal = Renewal {
             slot: self.names.slot,
             lock: self.names.lock.clone(),
