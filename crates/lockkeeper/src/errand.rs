@@ -11,6 +11,7 @@ use std::{
 use futures_lite::future;
 
 use crate::{
+    at_hand::AtHand,
     book,
     clock::Moment,
     engine::{Answers, Attempt, Claim, Patience, Standing},
@@ -97,9 +98,17 @@ async fn turned_away(
             if answer.is_ok() {
                 line.note(Word::Busy);
             }
-            // From here on it may take long: no caller's task should have it in hands.
+            // From here on it may take long. An engine without a network is waited for by blocking
+            // calls, which no caller's task should have in hands.
             let errand = waiting(line.clone(), Arc::clone(first), claim, retry_in(answer));
-            line.house.steward.adopt(errand);
+            match line.house.profile.answers {
+                Answers::AtOnce => line.house.steward.adopt(errand),
+                Answers::Later => {
+                    let at_hand = AtHand::new(errand);
+                    line.keep_at_hand(&at_hand);
+                    at_hand.drive(&line.house.steward).await;
+                }
+            }
             Next::Nothing
         }
         Patience::Tries => {

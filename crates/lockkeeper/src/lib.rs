@@ -15,6 +15,7 @@ mod several;
 mod url;
 
 mod alarm;
+mod at_hand;
 mod book;
 pub mod clock;
 mod errand;

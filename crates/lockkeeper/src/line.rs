@@ -17,6 +17,7 @@ use std::{
 pub(crate) use self::state::Word;
 use self::state::{Stage, State, Tenure};
 use crate::{
+    at_hand::AtHand,
     clock::Moment,
     engine::{Claim, Grant, Lease, Patience},
     errand,
@@ -101,10 +102,28 @@ impl Line {
                 seat.set_waker(waker);
             }
             let place = state.queue.push_back(Arc::clone(&seat));
+            let at_hand = if opens { None } else { state.at_hand.take() };
             drop(state);
+            if let Some(at_hand) = at_hand {
+                // Its task may be blocked, and we would stand still with it.
+                at_hand.hand_over(&self.house.steward);
+            }
             let ticket = Ticket::new(line, seat, place);
             return if opens { Joined::Opened(ticket) } else { Joined::Queued(ticket) };
         }
+    }
+
+    /// Notes that one of our tasks drives the errand that waits for us. If others depend on it,
+    /// the steward has it instead.
+    pub(crate) fn keep_at_hand(&self, at_hand: &Arc<AtHand>) {
+        let mut state = locked(&self.record.state);
+        if state.queue.iter().nth(1).is_some() {
+            drop(state);
+            return at_hand.hand_over(&self.house.steward);
+        }
+        let before = state.at_hand.replace(Arc::clone(at_hand));
+        drop(state);
+        drop(before);
     }
 
     /// Leaves the line, if it has not been answered yet.
@@ -284,7 +303,8 @@ impl Line {
 impl LineRecord {
     pub(crate) fn new(key: Key) -> Self {
         let queue = Roll::default();
-        let state = State { queue, stage: Stage::Idle, word: Word::Nothing, errand: None };
+        let state =
+            State { queue, stage: Stage::Idle, word: Word::Nothing, errand: None, at_hand: None };
         Self { key, state: Mutex::new(state) }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    task::{Poll, Waker},
+    task::Waker,
     time::Duration,
 };
 
@@ -89,17 +89,19 @@ impl Seat {
         state.waker.take()
     }
 
-    pub(crate) fn poll_answer(&self, waker: &Waker) -> Poll<Answer> {
+    /// The answer, if it has come; otherwise the waker is woken when it does.
+    pub(crate) fn poll_answer(&self, waker: &Waker) -> Option<Answer> {
         let mut state = locked(&self.state);
         if let Some(answer) = state.answer.take() {
-            return Poll::Ready(answer);
+            return Some(answer);
         }
         if !state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             state.waker = Some(waker.clone());
         }
-        Poll::Pending
+        None
     }
 
+    /// The answer, if it has come. Whoever has in hands what will answer needs no waker.
     pub(crate) fn take_answer(&self) -> Option<Answer> {
         locked(&self.state).answer.take()
     }

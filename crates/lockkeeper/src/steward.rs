@@ -2,7 +2,7 @@
 //!
 //! What it does is an *errand*: a future that owns its claim. An errand is driven by the caller
 //! who needs it, in the caller's own task, without a hop between threads; when that caller goes
-//! away half-way, or there is something to wait for, the errand goes on here, on a thread of our
+//! away half-way, or others depend on the errand too, it goes on here, on a thread of our
 //! own, whatever the user's runtime does.
 
 use std::{

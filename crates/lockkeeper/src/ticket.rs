@@ -100,11 +100,16 @@ impl Future for Wait<'_> {
         {
             this.errand = None;
         }
-        if let Stage::InLine(ticket) = &mut this.stage
-            && let Poll::Ready(answer) = ticket.seat.poll_answer(context.waker())
-        {
-            ticket.is_answered = true;
-            return Poll::Ready(answer.into_guard());
+        if let Stage::InLine(ticket) = &mut this.stage {
+            let answer = match &this.errand {
+                // Only the errand in our own hands can have answered.
+                Some(_) => ticket.seat.take_answer(),
+                None => ticket.seat.poll_answer(context.waker()),
+            };
+            if let Some(answer) = answer {
+                ticket.is_answered = true;
+                return Poll::Ready(answer.into_guard());
+            }
         }
         this.poll_limit(context)
     }

@@ -3,6 +3,7 @@
 use std::{sync::Arc, task::Waker};
 
 use crate::{
+    at_hand::AtHand,
     clock::{Clock, Rough},
     engine::Patience,
     error::Error,
@@ -19,6 +20,8 @@ pub(super) struct State {
     pub(super) word: Word,
     /// The errand that waits for us, to be woken when nobody does any more.
     pub(super) errand: Option<Waker>,
+    /// The errand that waits for us, while it is driven by one of us.
+    pub(super) at_hand: Option<Arc<AtHand>>,
 }
 
 /// What the engine last said about this key, as far as it concerns those who wait.

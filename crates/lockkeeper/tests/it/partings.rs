@@ -1,26 +1,13 @@
 //! What becomes of a guard that is dropped, at a distance.
 
-use std::{
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, thread, time::Duration};
 
 use lockkeeper::{Locks, blocking};
 
 use crate::{
     distant::{Distant, Post, Service},
-    tools::LONG,
+    tools::{LONG, until},
 };
-
-/// Waits until it is so, or for very long.
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < LONG, "waited for {what}");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
 
 fn until_answered(releases: &Post) {
     until("every release to be answered", || releases.n_answered() == releases.n_sent());

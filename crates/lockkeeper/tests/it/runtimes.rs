@@ -9,7 +9,7 @@ use std::{
 use lockkeeper::{Guard, Locks, blocking};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::tools::{LONG, SHORT_TTL};
+use crate::tools::{LONG, SHORT_TTL, poll_once};
 
 fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
@@ -119,18 +119,10 @@ fn a_future_may_move_from_one_runtime_to_another() {
     let waiting = locks.clone();
     let mut wait = Box::pin(async move { waiting.lock("a").acquire().await });
     current_thread().block_on(async {
-        assert!(futures_poll(&mut wait).await.is_none());
+        assert!(poll_once(&mut wait).await.is_none());
     });
     drop(guard);
     assert!(current_thread().block_on(wait).is_ok());
-}
-
-async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
-    std::future::poll_fn(|context| match std::pin::Pin::new(&mut *future).poll(context) {
-        std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
-        std::task::Poll::Pending => std::task::Poll::Ready(None),
-    })
-    .await
 }
 
 #[test]

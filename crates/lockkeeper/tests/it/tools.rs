@@ -1,11 +1,14 @@
 //! What several tests need.
 
 use std::{
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    task::Poll,
+    thread,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -22,6 +25,24 @@ pub(crate) const SHORT_TTL: Duration = Duration::from_millis(200);
 
 pub(crate) async fn memory() -> Locks {
     Locks::connect("memory:").await.unwrap()
+}
+
+/// Waits until it is so, or for very long.
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "waited for {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Polls the future once.
+pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    std::future::poll_fn(|context| match Pin::new(&mut *future).poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// The memory engine with switches: what a test wants to go wrong.
