@@ -91,7 +91,8 @@ impl Lock {
     /// Takes the lock if it is free now.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), the engine being asked once. Busy is not an error: `Ok(None)`.
+    /// As [`acquire`](Self::acquire), the engine being asked once and given
+    /// [one answer's time](crate::LocksBuilder::answer_within). Busy is not an error: `Ok(None)`.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -102,8 +103,8 @@ impl Lock {
     /// Waits its turn for at most `limit`.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] when it was busy all the time; otherwise as
-    /// [`acquire`](Self::acquire).
+    /// [`ErrorKind::TimedOut`] when it was busy all the time, [`ErrorKind::Unreachable`] when the
+    /// engine had not answered by then; otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).

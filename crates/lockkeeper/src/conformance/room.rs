@@ -22,6 +22,8 @@ use crate::{
 
 /// A ttl that no rule waits for.
 const LONG_TTL: Duration = Duration::from_secs(60);
+/// Longer than the default, as the machine may be busy; some rules wait for its end.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why a rule ends before its end.
 #[derive(Debug)]
@@ -135,6 +137,7 @@ impl<'a> Room<'a> {
     /// A connection of its own with everything above it.
     pub(super) async fn locks(&self) -> Result<Locks> {
         let locks = Locks::builder().ttl(LONG_TTL).label("conformance");
+        let locks = locks.answer_within(ANSWER_WITHIN);
         locks.build(self.lab.engine().await?)
     }
 

@@ -15,7 +15,7 @@ use lockkeeper::{ErrorKind, Locks, blocking};
 use crate::tools::{LONG, Troubled, memory};
 
 /// Polls the future a random number of times, then drops it.
-async fn drop_somewhere<F: Future>(future: F, n_polls: u32) {
+pub(crate) async fn drop_somewhere<F: Future>(future: F, n_polls: u32) {
     let mut future = pin!(future);
     let mut left = n_polls;
     std::future::poll_fn(|context| {
@@ -30,7 +30,7 @@ async fn drop_somewhere<F: Future>(future: F, n_polls: u32) {
     .await;
 }
 
-async fn one_visit(locks: &Locks, n_inside: &AtomicUsize, key: &str, seed: u64) {
+pub(crate) async fn one_visit(locks: &Locks, n_inside: &AtomicUsize, key: &str, seed: u64) {
     let lock = locks.lock(key);
     let guard = match seed % 4 {
         0 => lock.try_acquire().await.unwrap(),

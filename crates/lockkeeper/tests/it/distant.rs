@@ -20,6 +20,8 @@ use lockkeeper::{
     engines::memory::Memory,
 };
 
+use crate::tools::LONG;
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distant {
     pub(crate) memory: Memory,
@@ -55,8 +57,9 @@ pub(crate) enum Service {
 }
 
 impl Distant {
+    /// Locks that would wait very long for an answer: a busy machine is no trouble of the wire.
     pub(crate) fn locks(&self) -> Locks {
-        self.locks_with(|builder| builder)
+        self.locks_with(|builder| builder.answer_within(LONG))
     }
 
     pub(crate) fn locks_with(&self, change: impl FnOnce(LocksBuilder) -> LocksBuilder) -> Locks {

@@ -1,7 +1,7 @@
 //! Who waits where for an engine at a distance.
 
 use std::{
-    sync::{Arc, mpsc},
+    sync::{Arc, atomic::AtomicUsize, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -10,6 +10,7 @@ use lockkeeper::blocking;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
+    cancelling::{drop_somewhere, one_visit},
     distant::{Distant, Service, Wire},
     tools::{LONG, poll_once, until},
 };
@@ -166,4 +167,31 @@ async fn one_who_stops_waiting_leaves_the_queue() {
     other.wire.attempts.set(Service::Good);
     drop(held);
     assert!(distant.locks().lock("a").acquire_within(LONG).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_dropped_anywhere_leave_the_key_to_others() {
+    let distant = Distant::default();
+    let n_inside: Arc<AtomicUsize> = Arc::default();
+    let mut tasks = Vec::new();
+    for task in 0..12u64 {
+        // Every third has locks of its own and waits alone; the others share a line in twos.
+        let locks = distant.locks();
+        for mate in 0..1 + u64::from(task % 3 > 0) {
+            let (locks, n_inside) = (locks.clone(), Arc::clone(&n_inside));
+            tasks.push(tokio::spawn(async move {
+                let mut random = (task * 2 + mate + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                for _ in 0..100 {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let seed = random >> 33;
+                    let visit = one_visit(&locks, &n_inside, "hot", seed >> 3);
+                    drop_somewhere(visit, (seed >> 10) as u32 % 12).await;
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert!(distant.locks().lock("hot").acquire_within(LONG).await.unwrap().is_held());
 }
