@@ -17,6 +17,7 @@ use crate::{
     engine::Answers,
     error::{Error, ErrorKind, Result},
     locks::House,
+    sync::is_unattended,
 };
 
 impl House {
@@ -94,7 +95,7 @@ impl Future for Rest<'_> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let waker = context.waker();
         let this = &mut *self;
-        if waker.will_wake(Waker::noop()) {
+        if is_unattended() {
             // There is nobody to wake: whoever looks in so watches the time by other means.
             return Poll::Pending;
         }

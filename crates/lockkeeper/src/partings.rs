@@ -12,13 +12,19 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Waker},
     time::Duration,
 };
 
 use futures_lite::future;
 
-use crate::{engine::Claim, errand, line::Line, locks::House, steward::Errand, sync::locked};
+use crate::{
+    engine::Claim,
+    errand,
+    line::Line,
+    locks::House,
+    steward::Errand,
+    sync::{locked, look_at},
+};
 
 /// How long an answer is left alone before the steward looks for it; twice that at most.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -140,7 +146,7 @@ impl Partings {
 
 /// Looks whether an errand is done, without being told when it is.
 fn is_done(errand: &mut Errand) -> bool {
-    errand.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    look_at(errand.as_mut()).is_ready()
 }
 
 impl fmt::Debug for Partings {

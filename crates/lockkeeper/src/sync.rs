@@ -1,5 +1,5 @@
-//! Small tools: a mutex that outlives a panic, a flag that can be awaited, and a word of a thread that
-//! blocks.
+//! Small tools: a mutex that outlives a panic, a flag that can be awaited, and what a future may want to
+//! know of the one who polls it.
 
 use std::{
     cell::Cell,
@@ -21,6 +21,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 thread_local! {
     static N_BLOCKS: Cell<u32> = const { Cell::new(0) };
+    static IS_UNATTENDED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// While it lives, this thread stands still until a future is ready, and no runtime goes on here.
@@ -43,6 +44,25 @@ impl Drop for Blocks {
 /// Whether this thread blocks: then nothing must be left to the runtime it may belong to.
 pub(crate) fn blocks() -> bool {
     N_BLOCKS.get() > 0
+}
+
+/// Looks whether a future is ready, without being told when it is.
+pub(crate) fn look_at<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    struct Before(bool);
+
+    impl Drop for Before {
+        fn drop(&mut self) {
+            IS_UNATTENDED.set(self.0);
+        }
+    }
+
+    let _before = Before(IS_UNATTENDED.replace(true));
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Whether the future that is polled now is only looked at: its waker wakes nobody.
+pub(crate) fn is_unattended() -> bool {
+    IS_UNATTENDED.get()
 }
 
 /// Goes up once; any number of tasks may wait for it.

@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     call::Call,
-    connection::Connection,
+    connection::{Connection, Haste},
     connections::Connections,
     handshake::{Hello, Peer},
     refusal::{code, first_error, is_out_of_office, refusal},
@@ -97,7 +97,7 @@ impl Client {
         now: Moment,
     ) -> Result<Vec<Value>> {
         for _ in 0..MOST_REDIRECTIONS {
-            let replies = at.send(call, now).await?;
+            let replies = at.send(call, now, Haste::of_caller()).await?;
             let Some(error) = first_error(&replies) else { return Ok(replies) };
             match code(error) {
                 "NOSCRIPT" => self.load_scripts(at, now).await?,
@@ -119,7 +119,7 @@ impl Client {
         for script in &self.connections.hello().scripts {
             call.add(&[b"SCRIPT", b"LOAD", script.text.as_bytes()]);
         }
-        super::refusal::no_error(at.send(&call, now).await?).map(drop)
+        super::refusal::no_error(at.send(&call, now, Haste::Now).await?).map(drop)
     }
 
     /// Makes sure that a server answers, and is one to trust.

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     engine::Moment,
     error::{Error, ErrorKind, Result},
-    sync::locked,
+    sync::{is_unattended, locked},
 };
 
 /// After this long without an answer, a connection gets no new calls: another one is opened.
@@ -73,6 +73,22 @@ impl Pending {
     }
 }
 
+/// Whether somebody waits for the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Haste {
+    /// At once.
+    Now,
+    /// With the next call, or as soon as the driver comes to it.
+    Later,
+}
+
+impl Haste {
+    /// Later, if nobody is there to be woken by the answer.
+    pub(super) fn of_caller() -> Self {
+        if is_unattended() { Self::Later } else { Self::Now }
+    }
+}
+
 /// What the one who drives the connection has to do.
 pub(super) enum Work {
     Nothing,
@@ -96,7 +112,7 @@ impl Connection {
     }
 
     /// Sends a call, now or together with others.
-    pub(super) fn send(&self, call: &Call, now: Moment) -> Reply {
+    pub(super) fn send(&self, call: &Call, now: Moment, haste: Haste) -> Reply {
         let answer = Arc::new(Answer::default());
         let reply = Reply(Arc::clone(&answer));
         let mut state = locked(&self.state);
@@ -106,17 +122,16 @@ impl Connection {
             answer.put(Err(error));
             return reply;
         }
-        let written = state.write_at_once(&call.bytes);
+        let is_quiet = state.is_quiet();
+        state.out.extend_from_slice(&call.bytes);
+        state.n_calls_out += 1;
         let n_left = call.n_replies;
         let values = Vec::with_capacity(n_left.into());
         state.pending.push_back(Pending { answer, n_left, values, sent_at: now });
-        let driver = if written == call.bytes.len() {
-            None
-        } else {
-            state.out.extend_from_slice(&call.bytes[written..]);
-            state.n_calls_out += 1;
-            state.driver.take()
-        };
+        if haste == Haste::Now && is_quiet {
+            state.write_at_once();
+        }
+        let driver = if state.out.is_empty() { None } else { state.driver.take() };
         drop(state);
         driver.into_iter().for_each(Waker::wake);
         reply
@@ -229,17 +244,22 @@ impl State {
         }
     }
 
-    /// Writes from the caller's own thread when nothing else is under way, and seldom is: with many
-    /// tasks, waiting for the driver lets their calls go out together.
-    fn write_at_once(&mut self, bytes: &[u8]) -> usize {
-        let is_quiet = self.pending.is_empty() && self.out.is_empty() && self.n_calls_before <= 1;
-        match &self.wire {
-            Some(wire) if is_quiet => {
-                self.n_calls_before = 1;
-                // An error will meet the driver too, which tells everyone.
-                wire.try_write(bytes).unwrap_or(0)
-            }
-            _ => 0,
+    /// Whether nothing is under way, and seldom is: with many tasks, leaving the writing to the driver
+    /// lets their calls go out together.
+    fn is_quiet(&self) -> bool {
+        self.pending.len() == self.n_calls_out && self.n_calls_out <= 1 && self.n_calls_before <= 2
+    }
+
+    /// Writes from the caller's own thread, as far as that goes without waiting.
+    fn write_at_once(&mut self) {
+        let Some(wire) = &self.wire else { return };
+        // An error will meet the driver too, which tells everyone.
+        let n_written = wire.try_write(&self.out).unwrap_or(0);
+        if n_written == self.out.len() {
+            self.out.clear();
+            self.n_calls_before = std::mem::take(&mut self.n_calls_out);
+        } else {
+            self.out.drain(..n_written);
         }
     }
 }

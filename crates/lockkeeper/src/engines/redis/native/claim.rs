@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::{
     super::{
         call::Call,
-        connection::Connection,
+        connection::{Connection, Haste},
         ear::Ear,
         refusal::{no_error, strange},
         renewals::Renewal,
@@ -302,7 +302,7 @@ impl Claim for NativeClaim {
             && let Some(at) = &self.at
         {
             // The attempt may still be on its way there; whatever comes of it ends behind it.
-            drop(at.send(&call, now));
+            drop(at.send(&call, now, Haste::Now));
         }
         self.at = None;
         let replies = self.call(&call, now).await?;

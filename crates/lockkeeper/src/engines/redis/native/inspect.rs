@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use super::{
     super::{
         call::Call,
+        connection::Haste,
         refusal::{no_error, strange},
         resp::Value,
     },
@@ -50,7 +51,7 @@ impl Inspector for Native {
                 let pattern = self.shared.prefix.pattern();
                 let scan: [&[u8]; 6] =
                     [b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", KEYS_AT_ONCE];
-                let replies = no_error(at.send(&Call::of(&scan), now).await?)?;
+                let replies = no_error(at.send(&Call::of(&scan), now, Haste::Now).await?)?;
                 let Some([Value::Text(next), Value::List(found)]) =
                     replies.first().and_then(Value::as_list)
                 else {

@@ -47,7 +47,8 @@ struct Shared {
     renewals: Renewals,
     /// Keys that were busy lately: these are asked for by script at once.
     contended: Bits,
-    host: String,
+    /// What stands before the label of a claim, for people to see.
+    whose: String,
 }
 
 impl Native {
@@ -58,7 +59,7 @@ impl Native {
             prefix: Prefix::new(settings.prefix.as_deref())?,
             renewals: Renewals::new(&RENEW),
             contended: Bits::default(),
-            host: host_name(),
+            whose: format!("{}|{}|", std::process::id(), host_name()),
         };
         let promise = match settings.arrangement {
             Arrangement::Single => SINGLE,
@@ -104,7 +105,7 @@ impl Engine for Native {
 impl Shared {
     /// What people see of a claim: process, machine, label.
     fn info(&self, label: &str) -> String {
-        format!("{}|{}|{label}", std::process::id(), self.host)
+        [&self.whose, label].concat()
     }
 }
 
