@@ -16,33 +16,36 @@ pub(super) struct Call {
 }
 
 impl Call {
+    /// Nothing yet, with room for what is usual.
+    pub(super) fn new() -> Self {
+        Self { bytes: Vec::with_capacity(256), n_replies: 0 }
+    }
+
     /// One command.
     pub(super) fn of(parts: &[&[u8]]) -> Self {
-        let mut call = Self { bytes: Vec::with_capacity(192), n_replies: 0 };
+        let mut call = Self::new();
         call.add(parts);
         call
     }
 
     /// Runs a script that the server knows.
     pub(super) fn script(script: &Script, keys: &[&[u8]], arguments: &[&[u8]]) -> Self {
-        let mut call = Self::default();
+        let mut call = Self::new();
         call.add_script(script, keys, arguments);
         call
     }
 
     /// One more command.
     pub(super) fn add(&mut self, parts: &[&[u8]]) {
-        push_command(&mut self.bytes, parts);
+        push_command(&mut self.bytes, &[parts]);
         self.n_replies += 1;
     }
 
     /// One more script.
     pub(super) fn add_script(&mut self, script: &Script, keys: &[&[u8]], arguments: &[&[u8]]) {
         let n_keys = Digits::of(keys.len() as u64);
-        let mut parts = Vec::with_capacity(3 + keys.len() + arguments.len());
-        parts.extend([b"EVALSHA", script.hash.as_bytes(), n_keys.as_bytes()]);
-        parts.extend(keys);
-        parts.extend(arguments);
-        self.add(&parts);
+        let head: [&[u8]; 3] = [b"EVALSHA", script.hash.as_bytes(), n_keys.as_bytes()];
+        push_command(&mut self.bytes, &[&head, keys, arguments]);
+        self.n_replies += 1;
     }
 }

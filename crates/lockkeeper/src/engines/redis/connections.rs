@@ -29,11 +29,16 @@ pub(super) struct Connections {
     /// What the channels of our connections begin with: nobody else's do.
     name: String,
     n_opened: AtomicU64,
-    list: Mutex<Vec<Entry>>,
-    /// Which runtimes can do I/O, of those that were asked.
-    runtimes: Mutex<HashMap<Id, bool>>,
+    list: Mutex<List>,
     home: Home,
     origin: Origin,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    entries: Vec<Entry>,
+    /// Which runtimes can do I/O, of those that were asked.
+    runtimes: HashMap<Id, bool>,
 }
 
 #[derive(Debug)]
@@ -50,7 +55,6 @@ impl Connections {
             name,
             n_opened: AtomicU64::new(0),
             list: Mutex::default(),
-            runtimes: Mutex::default(),
             home: Home::default(),
             origin: Origin::here(),
         }
@@ -62,21 +66,24 @@ impl Connections {
 
     /// The connection to this server for whoever asks; opened if there is none that will do.
     pub(super) fn get(&self, host: &Host, now: Moment) -> Result<Arc<Connection>> {
-        let runtime = self.runtime();
+        let runtime = if sync::blocks() { None } else { Handle::try_current().ok() };
         let id = runtime.as_ref().map(Handle::id);
         let mut list = locked(&self.list);
-        let known = list.iter().position(|entry| entry.runtime == id && entry.host == *host);
-        if let Some(at) = known {
-            if list[at].connection.is_fit(now) {
-                return Ok(Arc::clone(&list[at].connection));
-            }
-            list.swap_remove(at).connection.retire();
+        if let Some(connection) = list.get(id, host, now) {
+            return Ok(connection);
         }
-        list.retain(|entry| !entry.connection.has_ended());
-        let runtime = runtime.map_or_else(|| self.home.handle(), Ok)?;
+        let runtime = match runtime {
+            Some(runtime) if list.can_do_io(runtime.id()) => runtime,
+            // The caller's runtime will not do, which may have been known before.
+            _ => match list.get(None, host, now) {
+                Some(connection) => return Ok(connection),
+                None => self.home.handle()?,
+            },
+        };
         let connection = self.open(host, &runtime);
-        let entry = Entry { runtime: id, host: host.clone(), connection: Arc::clone(&connection) };
-        list.push(entry);
+        let runtime = id.filter(|id| *id == runtime.id());
+        let entry = Entry { runtime, host: host.clone(), connection: Arc::clone(&connection) };
+        list.entries.push(entry);
         Ok(connection)
     }
 
@@ -92,15 +99,22 @@ impl Connections {
         });
         connection
     }
+}
 
-    /// The runtime of the caller, if it can carry a connection.
-    fn runtime(&self) -> Option<Handle> {
-        if sync::blocks() {
-            return None;
+impl List {
+    fn get(&mut self, runtime: Option<Id>, host: &Host, now: Moment) -> Option<Arc<Connection>> {
+        let is_it = |entry: &Entry| entry.runtime == runtime && entry.host == *host;
+        let at = self.entries.iter().position(is_it)?;
+        if self.entries[at].connection.is_fit(now) {
+            return Some(Arc::clone(&self.entries[at].connection));
         }
-        let runtime = Handle::try_current().ok()?;
-        let mut runtimes = locked(&self.runtimes);
-        (*runtimes.entry(runtime.id()).or_insert_with(can_do_io)).then_some(runtime)
+        self.entries.swap_remove(at).connection.retire();
+        self.entries.retain(|entry| !entry.connection.has_ended());
+        None
+    }
+
+    fn can_do_io(&mut self, runtime: Id) -> bool {
+        *self.runtimes.entry(runtime).or_insert_with(can_do_io)
     }
 }
 
@@ -118,7 +132,7 @@ impl Drop for Connections {
     fn drop(&mut self) {
         // In a forked child the connections are the parent's.
         if self.origin.is_here() {
-            locked(&self.list).iter().for_each(|entry| entry.connection.retire());
+            locked(&self.list).entries.iter().for_each(|entry| entry.connection.retire());
         }
     }
 }

@@ -37,7 +37,6 @@ pub(super) struct NativeClaim {
     request: Request,
     names: Names,
     owner: [u8; 32],
-    info: String,
     since_us: u64,
     /// The connection that was asked last.
     at: Option<Arc<Connection>>,
@@ -63,12 +62,10 @@ enum Stage {
 impl NativeClaim {
     pub(super) fn new(shared: Arc<Shared>, request: Request) -> Self {
         let names = shared.prefix.names(&request.key);
-        let info = shared.info(&request.label);
         Self {
             owner: hex(request.owner),
             shared,
             names,
-            info,
             request,
             since_us: 0,
             at: None,
@@ -106,10 +103,10 @@ impl NativeClaim {
         let at = Arc::clone(self.reach(now).await?);
         let is_lifted = at.lifted.has(self.names.bucket);
         let since = Digits::of(self.since_us);
-        let info = self.info.as_bytes();
-        let value = [&self.owner[..], b"|", since.as_bytes(), b"|", info].concat();
+        let (whose, label) = (self.shared.whose.as_bytes(), self.request.label.as_bytes());
+        let value = [&self.owner[..], b"|", since.as_bytes(), b"|", whose, label].concat();
         let ttl = Digits::of(millis(self.request.ttl));
-        let mut call = Call::default();
+        let mut call = Call::new();
         if !is_lifted {
             call.add_script(&LIFT, &[&self.names.counter], &[]);
         }
@@ -173,7 +170,7 @@ impl NativeClaim {
             &[&self.names.lock, &self.names.line(), &self.names.counter],
             &[
                 &self.owner,
-                self.info.as_bytes(),
+                &[self.shared.whose.as_bytes(), self.request.label.as_bytes()].concat(),
                 Digits::of(millis(self.request.ttl)).as_bytes(),
                 Digits::of(millis(self.place())).as_bytes(),
                 at.channel.as_bytes(),

@@ -47,7 +47,7 @@ struct Shared {
     renewals: Renewals,
     /// Keys that were busy lately: these are asked for by script at once.
     contended: Bits,
-    /// What stands before the label of a claim, for people to see.
+    /// What stands before the label of a claim, for people to see: process and machine.
     whose: String,
 }
 
@@ -99,13 +99,6 @@ impl Engine for Native {
 
     fn inspector(&self) -> Option<&dyn Inspector> {
         Some(self)
-    }
-}
-
-impl Shared {
-    /// What people see of a claim: process, machine, label.
-    fn info(&self, label: &str) -> String {
-        [&self.whose, label].concat()
     }
 }
 

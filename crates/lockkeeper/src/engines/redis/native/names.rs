@@ -2,7 +2,7 @@
 
 use super::super::{
     bits::Bits,
-    slot::{Slot, crc16},
+    slot::{N_SLOTS, Slot, crc16},
 };
 use crate::{
     error::{Error, Result},
@@ -33,12 +33,14 @@ impl Prefix {
     }
 
     pub(super) fn names(&self, key: &Key) -> Names {
-        let bucket = crc16(key.as_str().as_bytes()) % Bits::N_BITS;
-        let base = format!("{}:{{{bucket:03x}}}", self.0);
-        let slot = Slot::of(base.as_bytes());
-        let counter = format!("{base}n").into_bytes();
-        let lock = format!("{base}k:{}", key.as_str()).into_bytes();
-        Names { bucket, slot, lock, counter }
+        let key = key.as_str().as_bytes();
+        let bucket = crc16(key) % Bits::N_BITS;
+        let digit = |place: u16| b"0123456789abcdef"[usize::from(bucket >> place & 15)];
+        let tag = [digit(8), digit(4), digit(0)];
+        let prefix = self.0.as_bytes();
+        let counter = [prefix, b":{", &tag, b"}n"].concat();
+        let lock = [prefix, b":{", &tag, b"}k:", key].concat();
+        Names { bucket, slot: Slot(crc16(&tag) % N_SLOTS), lock, counter }
     }
 
     /// What finds every lock.
