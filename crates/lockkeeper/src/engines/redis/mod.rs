@@ -2,6 +2,7 @@
 
 use self::{
     native::Native,
+    plain::Plain,
     settings::{Dialect, Settings},
 };
 use crate::{
@@ -21,6 +22,7 @@ mod ear;
 mod handshake;
 mod home;
 mod native;
+mod plain;
 mod refusal;
 mod renewals;
 mod reply;
@@ -28,6 +30,7 @@ mod resp;
 mod script;
 mod settings;
 mod slot;
+mod stake;
 mod stream;
 mod tls;
 mod together;
@@ -44,6 +47,11 @@ pub(crate) async fn open(url: Url, now: Moment) -> Result<Box<dyn Engine>> {
             native.client().check(now).await?;
             Ok(Box::new(native))
         }
-        Dialect::Plain | Dialect::Redisson => Err(Error::unsupported("not yet")),
+        Dialect::Plain => {
+            let plain = Plain::new(&settings)?;
+            plain.client().check(now).await?;
+            Ok(Box::new(plain))
+        }
+        Dialect::Redisson => Err(Error::unsupported("not yet")),
     }
 }

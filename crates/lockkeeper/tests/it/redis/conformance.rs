@@ -10,6 +10,25 @@ use super::labs::Single;
 /// What no engine over a network can promise: to answer without waiting, and to keep a lock for a
 /// process that is stopped.
 const BEYOND: [&str; 2] = ["answers_at_once_need_no_waiting", "a_stopped_process_keeps_the_lock"];
+/// What has no place in a lock that other libraries share: being told, an order, fences, and a name for
+/// the holder.
+const TOLD: [&str; 3] = [
+    "a_waiter_is_told_when_its_turn_comes",
+    "a_dropped_wait_for_change_can_be_taken_up_again",
+    "everyone_in_line_is_told_in_turn",
+];
+const ORDERED_AND_FENCED: [&str; 10] = [
+    "first_come_first_served",
+    "a_newcomer_does_not_overtake",
+    "fences_grow",
+    "fences_grow_over_an_expired_lease",
+    "fences_grow_over_a_loss",
+    "fences_grow_over_tidying",
+    "who_sees_holder_and_line",
+    "who_sees_nobody_at_a_free_key",
+    "the_list_knows_what_is_held",
+    "tidying_spares_what_is_in_use",
+];
 
 fn assert_kept(lab: &dyn Lab, skipped: &[&str]) {
     let report = block_on(conformance::check_all(lab));
@@ -20,4 +39,10 @@ fn assert_kept(lab: &dyn Lab, skipped: &[&str]) {
 #[test]
 fn native_keeps_the_rules() {
     assert_kept(&Single::start(""), &BEYOND);
+}
+
+#[test]
+fn plain_keeps_the_rules() {
+    let skipped = [&BEYOND[..1], &TOLD, &ORDERED_AND_FENCED, &BEYOND[1..]].concat();
+    assert_kept(&Single::start("dialect=plain"), &skipped);
 }

@@ -1,4 +1,5 @@
 //! Redis in all its forms, on real servers.
 
 mod conformance;
+mod dialects;
 mod labs;

@@ -1,0 +1,68 @@
+//! A claim on a lock of the plain dialect.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::super::{
+    call::Call,
+    refusal::strange,
+    resp::Value,
+    stake::{Shared, Stage, Stake},
+};
+use crate::{
+    engine::{Attempt, Claim, Moment, Request, Standing},
+    error::Result,
+};
+
+#[derive(Debug)]
+pub(super) struct PlainClaim {
+    stake: Stake,
+    /// Whether the key was busy when it was asked for last.
+    was_busy: bool,
+}
+
+impl PlainClaim {
+    pub(super) fn new(shared: &Arc<Shared>, request: &Request) -> Self {
+        Self { stake: Stake::new(shared, request, request.owner.to_string()), was_busy: false }
+    }
+
+    /// Takes the key if it is free, without a script.
+    async fn take_if_free(&mut self, now: Moment) -> Result<Option<Attempt>> {
+        let stake = &mut self.stake;
+        let (ttl, owner) = (stake.ttl_digits(), stake.owner.as_bytes());
+        let call = Call::of(&[b"SET", &stake.lock, owner, b"NX", b"PX", ttl.as_bytes()]);
+        let replies = stake.send(&call, now).await?;
+        match replies[..] {
+            [Value::Okay] => Ok(Some(stake.granted())),
+            [Value::Nil] => {
+                stake.turned_away();
+                Ok(None)
+            }
+            _ => Err(strange(&replies)),
+        }
+    }
+}
+
+#[async_trait]
+impl Claim for PlainClaim {
+    async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+        if self.stake.stage == Stage::Nothing
+            && !self.was_busy
+            && let Some(granted) = self.take_if_free(now).await?
+        {
+            return Ok(granted);
+        }
+        let answer = self.stake.ask(now).await?;
+        self.was_busy = matches!(answer, Attempt::Busy { .. });
+        Ok(answer)
+    }
+
+    async fn renew(&mut self, now: Moment) -> Result<Standing> {
+        self.stake.renew(now).await
+    }
+
+    async fn release(&mut self) -> Result<()> {
+        self.stake.release(&[]).await
+    }
+}

@@ -1,0 +1,5 @@
+-- Unlocks. KEYS: lock. ARGV: owner.
+if redis.pcall('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('DEL', KEYS[1])
+end
+return 0

@@ -1,0 +1,243 @@
+//! What a claim has at the server, in the dialects that other libraries speak too: a lock under its
+//! own name, no line, no fence.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    call::Call,
+    client::{Client, Needs},
+    connection::{Connection, Haste},
+    refusal::{no_error, strange},
+    renewals::{Renewal, Renewals},
+    resp::{Digits, Value},
+    script::Script,
+    settings::{Arrangement, Settings},
+    slot::Slot,
+};
+use crate::{
+    engine::{
+        Answers, Attempt, Fairness, Fencing, Grant, Lease, Moment, Profile, Reach, Request,
+        Standing, Wake,
+    },
+    error::{Error, Result},
+};
+
+/// How long to wait for a message, or for the end of a lease, before asking again: messages get lost,
+/// and foreign holders may delete what they hold at any time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How many turns of a line one grant may serve before others get a chance.
+const TURNS: u32 = 64;
+
+/// What makes a dialect. In all scripts `KEYS` are locks and the first argument is an owner.
+///
+/// * `ask` is given a ttl too. It answers `granted`; or `busy` and for how many milliseconds, which
+///   is negative if there is no end; or `strange` and what was found.
+/// * `renew` is as [`Renewals`] needs it.
+/// * `release` answers 1, or 0 if the lock was not ours.
+#[derive(Debug)]
+pub(super) struct Scripts {
+    pub(super) ask: &'static Script,
+    pub(super) renew: &'static Script,
+    pub(super) release: &'static Script,
+}
+
+/// What all claims of an engine share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) client: Client,
+    prefix: String,
+    scripts: Scripts,
+    renewals: Renewals,
+    /// What was found at a key that is no lock of this dialect, in words.
+    strange: fn(&str) -> String,
+}
+
+impl Shared {
+    pub(super) fn new(
+        settings: &Settings,
+        scripts: Scripts,
+        strange: fn(&str) -> String,
+    ) -> Result<Self> {
+        let all = vec![scripts.ask, scripts.renew, scripts.release];
+        Ok(Self {
+            client: Client::new(settings, Needs { scripts: all, listens: false })?,
+            prefix: settings.prefix.clone().unwrap_or_default(),
+            renewals: Renewals::new(scripts.renew),
+            scripts,
+            strange,
+        })
+    }
+}
+
+/// What these dialects promise alike.
+pub(super) fn profile(engine: &'static str, wake: Wake, settings: &Settings) -> Profile {
+    let promise = match settings.arrangement {
+        Arrangement::Single => SINGLE,
+        Arrangement::Sentinel { .. } | Arrangement::Cluster => REPLICATED,
+    };
+    Profile {
+        reach: Reach::Network,
+        fairness: Fairness::None,
+        fencing: Fencing::None,
+        answers: Answers::Later,
+        wake,
+        promise,
+        ..Profile::weakest(engine)
+    }
+}
+
+const SINGLE: &str = "Among all who use the server, in any language, at most one is told that it holds the \
+     lock, as long as the server keeps its data; no fence, no order among those who wait.";
+const REPLICATED: &str = "As one server, but a failover may lose a grant that the new primary has not \
+     seen: then two may hold the lock until its lease is over, and there is no fence to tell them apart.";
+
+#[derive(Debug)]
+pub(super) struct Stake {
+    pub(super) shared: Arc<Shared>,
+    pub(super) stage: Stage,
+    /// The name of the lock at the server.
+    pub(super) lock: Vec<u8>,
+    pub(super) owner: String,
+    pub(super) ttl: Duration,
+    slot: Slot,
+    /// The connection that was asked last.
+    at: Option<Arc<Connection>>,
+    /// Where earlier attempts got no answer: they may still be carried out.
+    unsure_at: Vec<Arc<Connection>>,
+}
+
+/// What the server may know of the claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Nothing,
+    /// An attempt got no answer.
+    Unsure,
+    Holds,
+}
+
+impl Stake {
+    pub(super) fn new(shared: &Arc<Shared>, request: &Request, owner: String) -> Self {
+        let lock = [shared.prefix.as_bytes(), request.key.as_str().as_bytes()].concat();
+        Self {
+            shared: Arc::clone(shared),
+            stage: Stage::Nothing,
+            slot: Slot::of(&lock),
+            lock,
+            owner,
+            ttl: request.ttl,
+            at: None,
+            unsure_at: Vec::new(),
+        }
+    }
+
+    /// The connection to ask at next. Nothing is sent yet.
+    pub(super) async fn reach(&mut self, now: Moment) -> Result<Arc<Connection>> {
+        let at = self.shared.client.reach(self.slot, now).await?;
+        let before = self.at.replace(Arc::clone(&at));
+        if self.stage == Stage::Unsure {
+            let before = before.filter(|before| !Arc::ptr_eq(before, &at));
+            self.unsure_at.retain(|unsure| !unsure.has_ended());
+            self.unsure_at.extend(before);
+        }
+        Ok(at)
+    }
+
+    /// Sends an attempt to where the key is.
+    pub(super) async fn send(&mut self, attempt: &Call, now: Moment) -> Result<Vec<Value>> {
+        let at = self.reach(now).await?;
+        self.stage = Stage::Unsure;
+        let at = self.at.insert(at);
+        no_error(self.shared.client.call(at, self.slot, attempt, now).await?)
+    }
+
+    /// Asks by script.
+    pub(super) async fn ask(&mut self, now: Moment) -> Result<Attempt> {
+        let ttl = self.ttl_digits();
+        let arguments = [self.owner.as_bytes(), ttl.as_bytes()];
+        let call = Call::script(self.shared.scripts.ask, &[&self.lock], &arguments);
+        let replies = self.send(&call, now).await?;
+        let answer = replies.first().and_then(Value::as_list).unwrap_or_default();
+        match (answer.first().and_then(Value::as_text), answer.get(1)) {
+            (Some("granted"), _) => Ok(self.granted()),
+            (Some("busy"), Some(Value::Int(ends_in))) => {
+                self.turned_away();
+                let ends_in =
+                    u64::try_from(*ends_in).ok().map(|ms| Duration::from_millis(ms.max(1)));
+                Ok(Attempt::Busy {
+                    retry_in: ends_in.or(Some(LONGEST_PAUSE)).min(Some(LONGEST_PAUSE)),
+                })
+            }
+            (Some("strange"), Some(Value::Text(found))) => {
+                self.turned_away();
+                Err(Error::refused((self.shared.strange)(&String::from_utf8_lossy(found))))
+            }
+            _ => Err(strange(&replies)),
+        }
+    }
+
+    pub(super) fn granted(&mut self) -> Attempt {
+        self.answered();
+        self.stage = Stage::Holds;
+        Attempt::Granted(Grant { fence: 0, n_fences: TURNS, lease: Lease::For(self.ttl) })
+    }
+
+    /// The server has told us that we hold nothing; but older attempts may still be on their way.
+    pub(super) fn turned_away(&mut self) {
+        self.answered();
+        self.stage = if self.unsure_at.is_empty() { Stage::Nothing } else { Stage::Unsure };
+    }
+
+    /// What was sent before on the same connection has been carried out.
+    fn answered(&mut self) {
+        let at = &self.at;
+        self.unsure_at.retain(|unsure| {
+            !unsure.has_ended() && !at.as_ref().is_some_and(|at| Arc::ptr_eq(at, unsure))
+        });
+    }
+
+    pub(super) async fn renew(&mut self, now: Moment) -> Result<Standing> {
+        let renewal = Renewal {
+            slot: self.slot,
+            lock: self.lock.clone(),
+            owner: self.owner.clone().into_bytes(),
+            ttl_ms: millis(self.ttl),
+        };
+        if self.shared.renewals.renew(&self.shared.client, renewal, now).await? {
+            return Ok(Standing::Held(Lease::For(self.ttl)));
+        }
+        Ok(Standing::Lost("the server has another holder, or none".into()))
+    }
+
+    /// Unlocks; the arguments are for the script, after the owner.
+    pub(super) async fn release(&mut self, arguments: &[&[u8]]) -> Result<()> {
+        if self.stage == Stage::Nothing {
+            return Ok(());
+        }
+        let arguments = [&[self.owner.as_bytes()], arguments].concat();
+        let call = Call::script(self.shared.scripts.release, &[&self.lock], &arguments);
+        let client = &self.shared.client;
+        let now = client.latest();
+        // Attempts may still be on their way there; whatever comes of them ends behind them.
+        let last = self.at.take().filter(|_| self.stage == Stage::Unsure);
+        for at in self.unsure_at.drain(..).chain(last) {
+            drop(at.send(&call, now, Haste::Now));
+        }
+        let at = self.at.insert(client.reach(self.slot, now).await?);
+        let replies = no_error(client.call(at, self.slot, &call, now).await?)?;
+        match replies.first() {
+            Some(Value::Int(_)) => {
+                self.stage = Stage::Nothing;
+                Ok(())
+            }
+            _ => Err(strange(&replies)),
+        }
+    }
+
+    pub(super) fn ttl_digits(&self) -> Digits {
+        Digits::of(millis(self.ttl))
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1)
+}
