@@ -214,6 +214,8 @@ pub struct Profile {
     pub wake: Wake,
     /// Whether asking and releasing need to wait for anybody.
     pub answers: Answers,
+    /// The ttl that others who share its locks use, for locks that ask for none.
+    pub usual_ttl: Option<Duration>,
     /// The promise in plain words.
     pub promise: &'static str,
 }
@@ -229,6 +231,7 @@ impl Profile {
             fencing: Fencing::None,
             wake: Wake::Asked,
             answers: Answers::Later,
+            usual_ttl: None,
             promise: "",
         }
     }

@@ -46,8 +46,9 @@ impl Lock {
         Self { line, owner, terms: None, maximum_hold: None }
     }
 
-    /// How long the lock outlives a holder that dies (100 ms to 24 h; the default is 10 s). It is
-    /// renewed every third of that. Engines whose locks end with the process need no ttl.
+    /// How long the lock outlives a holder that dies (100 ms to 24 h; the default is 10 s, in
+    /// Redisson's dialect 30 s). It is renewed every third of that. Engines whose locks end with the
+    /// process need no ttl.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.change_terms(|terms| terms.ttl = ttl);

@@ -30,7 +30,8 @@ use crate::{
     sync::locked,
 };
 
-/// The default ttl: how long a lock outlives a holder that dies, on engines that count time.
+/// The default ttl: how long a lock outlives a holder that dies, on engines that count time and have
+/// no [usual one](crate::engine::Profile::usual_ttl).
 pub const DEFAULT_TTL: Duration = Duration::from_secs(10);
 
 /// The entry point: an engine and its defaults. Clones share both.

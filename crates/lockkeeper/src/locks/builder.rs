@@ -31,7 +31,7 @@ pub const DEFAULT_CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Settings for [`Locks`].
 pub struct LocksBuilder {
     url: Option<String>,
-    ttl: Duration,
+    ttl: Option<Duration>,
     label: Option<String>,
     answer_within: Duration,
     connect_within: Duration,
@@ -44,7 +44,7 @@ impl Default for LocksBuilder {
     fn default() -> Self {
         Self {
             url: None,
-            ttl: DEFAULT_TTL,
+            ttl: None,
             label: None,
             answer_within: DEFAULT_ANSWER_WITHIN,
             connect_within: DEFAULT_CONNECT_WITHIN,
@@ -63,10 +63,11 @@ impl LocksBuilder {
         self
     }
 
-    /// The ttl of locks that say nothing else; 10 s by default.
+    /// The ttl of locks that say nothing else; by default 10 s, or what others who share the locks
+    /// of this engine use.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+        self.ttl = Some(ttl);
         self
     }
 
@@ -165,10 +166,12 @@ impl LocksBuilder {
             Error::new(ErrorKind::Other, "the system gave no random numbers").because(source)
         })?;
         let label = self.label.unwrap_or_else(program_name).into();
+        let profile = engine.profile();
+        let ttl = self.ttl.or(profile.usual_ttl).unwrap_or(DEFAULT_TTL);
         let house = House {
-            profile: engine.profile(),
+            profile,
             engine,
-            terms: Terms { ttl: self.ttl, label, order: Order::FirstCome },
+            terms: Terms { ttl, label, order: Order::FirstCome },
             answer_within: self.answer_within,
             alarms,
             clock: self.clock,

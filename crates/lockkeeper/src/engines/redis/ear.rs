@@ -55,7 +55,9 @@ impl Ear {
 
 /// The ears at one connection, by what they listen for.
 #[derive(Debug, Default)]
-pub(super) struct Ears(Mutex<HashMap<Box<[u8]>, Vec<Arc<Ear>>, foldhash::fast::RandomState>>);
+pub(super) struct Ears(Mutex<ByTopic>);
+
+type ByTopic = HashMap<Box<[u8]>, Vec<Arc<Ear>>, foldhash::fast::RandomState>;
 
 impl Ears {
     /// Answers whether this is the first ear for the topic.
@@ -78,6 +80,11 @@ impl Ears {
             ears.remove(topic);
         }
         is_last
+    }
+
+    /// Whether anybody listens for the topic.
+    pub(super) fn has(&self, topic: &[u8]) -> bool {
+        locked(&self.0).contains_key(topic)
     }
 
     pub(super) fn tell(&self, topic: &[u8], message: &[u8]) {

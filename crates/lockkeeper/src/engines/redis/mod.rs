@@ -3,11 +3,12 @@
 use self::{
     native::Native,
     plain::Plain,
+    redisson::Redisson,
     settings::{Dialect, Settings},
 };
 use crate::{
     engine::{Engine, Moment},
-    error::{Error, Result},
+    error::Result,
     url::Url,
 };
 
@@ -23,6 +24,7 @@ mod handshake;
 mod home;
 mod native;
 mod plain;
+mod redisson;
 mod refusal;
 mod renewals;
 mod reply;
@@ -52,6 +54,10 @@ pub(crate) async fn open(url: Url, now: Moment) -> Result<Box<dyn Engine>> {
             plain.client().check(now).await?;
             Ok(Box::new(plain))
         }
-        Dialect::Redisson => Err(Error::unsupported("not yet")),
+        Dialect::Redisson => {
+            let redisson = Redisson::new(&settings)?;
+            redisson.client().check(now).await?;
+            Ok(Box::new(redisson))
+        }
     }
 }

@@ -196,6 +196,10 @@ impl Stake {
     }
 
     pub(super) async fn renew(&mut self, now: Moment) -> Result<Standing> {
+        // An attempt without an answer may have taken the lock, but nobody knows since when.
+        if self.stage != Stage::Holds {
+            return Ok(Standing::Lost("it was not granted".into()));
+        }
         let renewal = Renewal {
             slot: self.slot,
             lock: self.lock.clone(),

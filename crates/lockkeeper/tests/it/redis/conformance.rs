@@ -46,3 +46,9 @@ fn plain_keeps_the_rules() {
     let skipped = [&BEYOND[..1], &TOLD, &ORDERED_AND_FENCED, &BEYOND[1..]].concat();
     assert_kept(&Single::start("dialect=plain"), &skipped);
 }
+
+#[test]
+fn redisson_keeps_the_rules() {
+    let skipped = [&BEYOND[..1], &ORDERED_AND_FENCED, &BEYOND[1..]].concat();
+    assert_kept(&Single::start("dialect=redisson"), &skipped);
+}

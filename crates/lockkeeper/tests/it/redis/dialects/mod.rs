@@ -1,17 +1,17 @@
 //! The dialects that other libraries speak, seen as those would see them.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
 use lab::{
     proxy::{Proxy, Then, Way},
     redis::{Reply, Server},
-    wait_until,
 };
 use lockkeeper::{ErrorKind, Guard, Locks};
 
 use crate::tools::LONG;
 
 mod plain;
+mod redisson;
 
 /// A server, locks in it, and a proxy between the two.
 struct Desk {
@@ -50,9 +50,14 @@ impl Desk {
         self.locks.lock(key).try_acquire().await.unwrap().is_none()
     }
 
-    /// Waits until it is so, beside a runtime that goes on.
-    fn see(&self, what: &str, is_true: impl FnMut() -> io::Result<bool>) {
-        tokio::task::block_in_place(|| wait_until(what, is_true)).unwrap();
+    /// Waits until it is so.
+    async fn see(&self, what: &str, is_true: impl Fn() -> bool) {
+        let looking = async {
+            while !is_true() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(tokio::time::timeout(LONG, looking).await.is_ok(), "it is not so: {what}");
     }
 
     /// What somebody who asks for this key is told.
@@ -73,7 +78,7 @@ async fn assert_lost_answers_are_made_up_for(desk: &Desk, attempt: &str) {
     let error = guard.release().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     assert!(desk.proxy.has_lost_replies());
-    desk.see("the lock is gone", || Ok(!desk.exists("k")));
+    desk.see("the lock is gone", || !desk.exists("k")).await;
 }
 
 /// An attempt that is carried out only after it was given up does not hold the lock for nobody.
@@ -83,8 +88,9 @@ async fn assert_late_attempts_leave_nothing(desk: &Desk, attempt: &str) {
     let error = desk.locks.lock("k").ttl(LONG * 4).try_acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     desk.proxy.heal();
-    desk.see("the attempt is carried out", || Ok(desk.server.n_calls(attempt)? > n_before));
-    desk.see("the lock is gone", || Ok(!desk.exists("k")));
+    let is_late = || desk.server.n_calls(attempt).unwrap() > n_before;
+    desk.see("the attempt is carried out", is_late).await;
+    desk.see("the lock is gone", || !desk.exists("k")).await;
 }
 
 /// One whose lock was replaced by something strange loses only that.
