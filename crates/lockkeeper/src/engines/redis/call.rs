@@ -41,11 +41,63 @@ impl Call {
         self.n_replies += 1;
     }
 
+    /// Its commands, one by one.
+    pub(super) fn commands(&self) -> Vec<&[u8]> {
+        let mut commands = Vec::with_capacity(self.n_replies.into());
+        let mut rest = &self.bytes[..];
+        while let Some(n_bytes) = command_length(rest) {
+            let (command, after) = rest.split_at(n_bytes);
+            commands.push(command);
+            rest = after;
+        }
+        commands
+    }
+
+    /// One more command, as another call has it.
+    pub(super) fn add_command(&mut self, command: &[u8]) {
+        self.bytes.extend_from_slice(command);
+        self.n_replies += 1;
+    }
+
     /// One more script.
     pub(super) fn add_script(&mut self, script: &Script, keys: &[&[u8]], arguments: &[&[u8]]) {
         let n_keys = Digits::of(keys.len() as u64);
         let head: [&[u8]; 3] = [b"EVALSHA", script.hash.as_bytes(), n_keys.as_bytes()];
         push_command(&mut self.bytes, &[&head, keys, arguments]);
         self.n_replies += 1;
+    }
+}
+
+/// The length of the command at the start of the bytes.
+fn command_length(bytes: &[u8]) -> Option<usize> {
+    let line = |at: usize| {
+        let end = at + bytes.get(at..)?.iter().position(|byte| *byte == b'\r')?;
+        let number = std::str::from_utf8(bytes.get(at + 1..end)?).ok()?.parse::<usize>().ok()?;
+        Some((number, end + 2))
+    };
+    let (n_parts, mut at) = line(0)?;
+    for _ in 0..n_parts {
+        let (n_bytes, start) = line(at)?;
+        at = start + n_bytes + 2;
+    }
+    (at <= bytes.len()).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_can_be_taken_apart() {
+        let mut call = Call::of(&[b"SET", b"a\r\n*1\r\n", b""]);
+        call.add(&[b"PING"]);
+        let commands = call.commands();
+        assert_eq!(
+            commands,
+            [Call::of(&[b"SET", b"a\r\n*1\r\n", b""]).bytes, Call::of(&[b"PING"]).bytes]
+        );
+        let mut again = Call::default();
+        commands.iter().for_each(|command| again.add_command(command));
+        assert_eq!((again.bytes, again.n_replies), (call.bytes, 2));
     }
 }

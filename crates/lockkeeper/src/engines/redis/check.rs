@@ -1,12 +1,12 @@
 //! Whether a server is one to trust with locks, told from what it says about itself.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The oldest Redis that has all we use: RESP3 with subscriptions, scripts that replicate effects.
 const OLDEST: (u32, u32) = (6, 2);
 
 /// Refuses a server that would break promises, and says what to do.
-pub(super) fn server(info: &str, evicting_allowed: bool) -> Result<()> {
+pub(super) fn server(info: &str, evicting_allowed: bool, may_move: bool) -> Result<()> {
     let field = |name: &str| {
         let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.map(str::trim)
@@ -19,7 +19,12 @@ pub(super) fn server(info: &str, evicting_allowed: bool) -> Result<()> {
             "the server is Redis {version}; {major}.{minor} or newer is needed"
         )));
     }
-    if field("role") == Some("slave") {
+    let is_replica = field("role") == Some("slave");
+    if is_replica && may_move {
+        let message = "the server is a replica just now; another one is primary, or will be soon";
+        return Err(Error::new(ErrorKind::Unreachable, message));
+    }
+    if is_replica {
         return Err(Error::refused(
             "the server is a replica, where no lock can be taken; name the primary, or use \
              redis+sentinel: to follow it",
@@ -48,15 +53,17 @@ mod tests {
     #[test]
     fn servers_that_would_break_promises_are_refused() {
         let good = "redis_version:7.0.15\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n";
-        assert!(server(good, false).is_ok());
+        assert!(server(good, false, false).is_ok());
         for (from, to, word) in [
             ("7.0.15", "5.0.3", "6.2"),
             ("master", "slave", "replica"),
             ("maxmemory:0", "maxmemory:100", "allkeys-lru"),
         ] {
-            let error = server(&good.replace(from, to), false).unwrap_err();
+            let error = server(&good.replace(from, to), false, false).unwrap_err();
             assert!(error.to_string().contains(word), "{error}");
         }
-        assert!(server(&good.replace("maxmemory:0", "maxmemory:100"), true).is_ok());
+        assert!(server(&good.replace("maxmemory:0", "maxmemory:100"), true, false).is_ok());
+        let error = server(&good.replace("master", "slave"), false, true).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unreachable, "the primary can be looked for");
     }
 }

@@ -10,14 +10,18 @@ use std::{
 
 use super::{
     call::Call,
+    cluster::Redirection,
     connection::{Connection, Haste},
-    connections::Connections,
+    connections::{Connections, Known},
     handshake::{Hello, Peer},
-    refusal::{code, first_error, is_out_of_office, refusal},
+    home::Home,
+    refusal::{code, first_error, is_out_of_office, no_error, refusal},
     resp::Value,
+    route::{Kind, Route},
     script::Script,
-    settings::Settings,
+    settings::{Arrangement, Login, Settings},
     slot::Slot,
+    together::first_good,
 };
 use crate::{
     engine::Moment,
@@ -27,6 +31,8 @@ use crate::{
 
 /// How often one call may be sent to another server than before.
 const MOST_REDIRECTIONS: usize = 5;
+/// How often a server may forget our scripts during one call.
+const MOST_LOADS: usize = 5;
 
 #[derive(Debug)]
 pub(super) struct Client {
@@ -39,6 +45,7 @@ pub(super) struct Client {
 #[derive(Debug)]
 enum Map {
     Single(Host),
+    Route(Route),
 }
 
 /// What a dialect needs of every connection.
@@ -51,26 +58,58 @@ pub(super) struct Needs {
 
 impl Client {
     pub(super) fn new(settings: &Settings, needs: Needs) -> Result<Self> {
-        let hello = Hello {
-            login: settings.login.clone(),
-            database: settings.database,
+        let home = Arc::new(Home::default());
+        let may_move = !matches!(settings.arrangement, Arrangement::Single);
+        let evicting_allowed = settings.evicting_allowed;
+        let bare = |login: &Login, peer| Hello {
+            login: login.clone(),
+            database: 0,
             tls: settings.tls.clone(),
-            scripts: needs.scripts,
-            listens: needs.listens,
-            peer: Peer::Primary { evicting_allowed: settings.evicting_allowed },
+            scripts: Vec::new(),
+            listens: false,
+            peer,
         };
-        let connections = Connections::new(hello, channel_name()?);
-        let map = Map::Single(settings.hosts[0].clone());
+        let primary = || bare(&settings.login, Peer::Primary { evicting_allowed, may_move });
+        let route = |hello, kind| {
+            Map::Route(Route::new(settings.hosts.clone(), hello, kind, Arc::clone(&home)))
+        };
+        let map = match &settings.arrangement {
+            Arrangement::Single => Map::Single(settings.hosts[0].clone()),
+            Arrangement::Cluster => route(bare(&settings.login, Peer::Guide), Kind::Cluster),
+            Arrangement::Sentinel { primary: name, login } => {
+                let kind = Kind::Sentinel { primary: name.clone(), server: Box::new(primary()) };
+                route(bare(login, Peer::Guide), kind)
+            }
+        };
+        let (database, Needs { scripts, listens }) = (settings.database, needs);
+        let hello = Hello { database, scripts, listens, ..primary() };
+        let connections = Connections::new(hello, channel_name()?, home);
         Ok(Self { connections, map, latest: AtomicU64::new(0) })
     }
 
     /// The connection for keys of this slot. Nothing is sent yet.
     pub(super) async fn reach(&self, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
-        let _ = slot;
         self.latest.store(now.as_nanos(), Ordering::Relaxed);
         match &self.map {
             Map::Single(host) => self.connections.get(host, now),
+            Map::Route(route) => self.reach_by(route, slot, now).await,
         }
+    }
+
+    async fn reach_by(&self, route: &Route, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
+        if let Some(host) = route.host(slot, now) {
+            match self.connections.known(&host, now) {
+                Known::Fit(connection) => return Ok(connection),
+                Known::Nothing => return self.connections.get(&host, now),
+                // Another server may have taken its place.
+                Known::Unfit => {}
+            }
+        }
+        route.look_again(now).await?;
+        let host = route.host(slot, now).ok_or_else(|| {
+            Error::new(ErrorKind::Unreachable, "no server of the cluster has the key's slot")
+        })?;
+        self.connections.get(&host, now)
     }
 
     /// The latest moment we were told, for calls that are told none.
@@ -82,6 +121,7 @@ impl Client {
     pub(super) fn mixes_slots(&self) -> bool {
         match &self.map {
             Map::Single(_) => true,
+            Map::Route(route) => !route.is_cluster(),
         }
     }
 
@@ -96,11 +136,59 @@ impl Client {
         call: &Call,
         now: Moment,
     ) -> Result<Vec<Value>> {
+        let replies = self.call_there(at, call, now).await?;
+        match &self.map {
+            Map::Route(route) if first_error(&replies).is_some() => {
+                self.follow(route, at, slot, (call, replies), now).await
+            }
+            _ => Ok(replies),
+        }
+    }
+
+    /// Brings the commands on that a node of a cluster sends elsewhere. Only those: while a slot is
+    /// moved, some of its keys are here and some are there, and none must come to be in both.
+    async fn follow(
+        &self,
+        route: &Route,
+        at: &mut Arc<Connection>,
+        slot: Slot,
+        (call, mut replies): (&Call, Vec<Value>),
+        now: Moment,
+    ) -> Result<Vec<Value>> {
+        let commands = call.commands();
         for _ in 0..MOST_REDIRECTIONS {
+            let ways: Vec<_> = replies.iter().map(|it| Redirection::read(it, &at.host)).collect();
+            let Some(way) = ways.iter().flatten().next() else { return Ok(replies) };
+            if !way.is_for_once {
+                route.has_moved(slot, way.to.clone());
+            }
+            let same: Vec<_> = (0..ways.len()).filter(|i| ways[*i].as_ref() == Some(way)).collect();
+            let mut part = Call::default();
+            for i in &same {
+                if way.is_for_once {
+                    part.add(&[b"ASKING"]);
+                }
+                part.add_command(commands[*i]);
+            }
+            *at = self.connections.get(&way.to, now)?;
+            let mut answers = self.call_there(at, &part, now).await?.into_iter();
+            for i in same {
+                let answer = if way.is_for_once { answers.nth(1) } else { answers.next() };
+                replies[i] = answer.unwrap_or(Value::Nil);
+            }
+        }
+        Err(Error::new(ErrorKind::Unreachable, "the servers send us from one to the other"))
+    }
+
+    /// Sends a call to this server, which may have forgotten our scripts.
+    async fn call_there(&self, at: &Connection, call: &Call, now: Moment) -> Result<Vec<Value>> {
+        for _ in 0..MOST_LOADS {
             let replies = at.send(call, now, Haste::of_caller()).await?;
             let Some(error) = first_error(&replies) else { return Ok(replies) };
             match code(error) {
                 "NOSCRIPT" => self.load_scripts(at, now).await?,
+                // A slot is on its way, and its keys are here and there.
+                "TRYAGAIN" => return Err(refusal(error)),
                 code if is_out_of_office(code) => {
                     let error = refusal(error);
                     // It may be the wrong one by now: look again next time.
@@ -110,8 +198,22 @@ impl Client {
                 _ => return Ok(replies),
             }
         }
-        let _ = slot;
-        Err(Error::new(ErrorKind::Unreachable, "the servers send us from one to the other"))
+        Err(Error::new(ErrorKind::Unreachable, "the server forgets our scripts at once"))
+    }
+
+    /// Sends a call behind one that was not answered: it is carried out after that one, if at all,
+    /// also by a node to which the slot is still on its way.
+    pub(super) fn send_behind(&self, at: &Connection, call: &Call, now: Moment) {
+        if self.mixes_slots() {
+            drop(at.send(call, now, Haste::Now));
+            return;
+        }
+        let mut asking = Call::default();
+        for command in call.commands() {
+            asking.add(&[b"ASKING"]);
+            asking.add_command(command);
+        }
+        drop(at.send(&asking, now, Haste::Now));
     }
 
     async fn load_scripts(&self, at: &Connection, now: Moment) -> Result<()> {
@@ -119,19 +221,34 @@ impl Client {
         for script in &self.connections.hello().scripts {
             call.add(&[b"SCRIPT", b"LOAD", script.text.as_bytes()]);
         }
-        super::refusal::no_error(at.send(&call, now, Haste::Now).await?).map(drop)
+        no_error(at.send(&call, now, Haste::Now).await?).map(drop)
     }
 
     /// Makes sure that a server answers, and is one to trust.
     pub(super) async fn check(&self, now: Moment) -> Result<()> {
-        let mut at = self.reach(Slot(0), now).await?;
-        let replies = self.call(&mut at, Slot(0), &Call::of(&[b"PING"]), now).await?;
-        super::refusal::no_error(replies).map(drop)
+        let ping = |at: Arc<Connection>| async move {
+            no_error(at.send(&Call::of(&[b"PING"]), now, Haste::Now).await?).map(drop)
+        };
+        let all = self.reach_all(now).await?;
+        if let Map::Route(route) = &self.map {
+            route.check()?;
+        }
+        let checked = first_good(all.into_iter().map(ping).collect()).await;
+        checked.map_err(|mut errors| {
+            let worst = errors.iter().position(|error| !error.may_pass()).unwrap_or(0);
+            errors.swap_remove(worst)
+        })
     }
 
     /// A connection to every server that has keys.
     pub(super) async fn reach_all(&self, now: Moment) -> Result<Vec<Arc<Connection>>> {
-        Ok(vec![self.reach(Slot(0), now).await?])
+        let first = self.reach(Slot(0), now).await?;
+        match &self.map {
+            Map::Route(route) if route.is_cluster() => {
+                route.all().iter().map(|host| self.connections.get(host, now)).collect()
+            }
+            _ => Ok(vec![first]),
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::{
     engine::Moment,
     error::{Error, ErrorKind, Result},
     sync::{is_unattended, locked},
+    url::Host,
 };
 
 /// After this long without an answer, a connection gets no new calls: another one is opened.
@@ -28,6 +29,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Connection {
+    pub(super) host: Host,
     /// The channel of this connection alone, on which claims are told of their grants.
     pub(super) channel: String,
     pub(super) ears: Ears,
@@ -98,7 +100,7 @@ pub(super) enum Work {
 }
 
 impl Connection {
-    pub(super) fn new(channel: String) -> Self {
+    pub(super) fn new(host: Host, channel: String) -> Self {
         let state = State {
             stage: Stage::Connecting,
             out: Vec::new(),
@@ -108,7 +110,8 @@ impl Connection {
             driver: None,
             wire: None,
         };
-        Self { channel, ears: Ears::default(), lifted: Bits::default(), state: Mutex::new(state) }
+        let (ears, lifted) = (Ears::default(), Bits::default());
+        Self { host, channel, ears, lifted, state: Mutex::new(state) }
     }
 
     /// Sends a call, now or together with others.

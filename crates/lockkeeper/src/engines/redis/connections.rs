@@ -30,7 +30,7 @@ pub(super) struct Connections {
     name: String,
     n_opened: AtomicU64,
     list: Mutex<List>,
-    home: Home,
+    home: Arc<Home>,
     origin: Origin,
 }
 
@@ -48,14 +48,23 @@ struct Entry {
     connection: Arc<Connection>,
 }
 
+/// Whether there is a connection.
+#[derive(Debug)]
+pub(super) enum Known {
+    Fit(Arc<Connection>),
+    /// There was one: it broke, or is stalled, or the server sent us away.
+    Unfit,
+    Nothing,
+}
+
 impl Connections {
-    pub(super) fn new(hello: Hello, name: String) -> Self {
+    pub(super) fn new(hello: Hello, name: String, home: Arc<Home>) -> Self {
         Self {
             hello: Arc::new(hello),
             name,
             n_opened: AtomicU64::new(0),
             list: Mutex::default(),
-            home: Home::default(),
+            home,
             origin: Origin::here(),
         }
     }
@@ -64,9 +73,24 @@ impl Connections {
         &self.hello
     }
 
+    /// What whoever asks has for this server.
+    pub(super) fn known(&self, host: &Host, now: Moment) -> Known {
+        let id = runtime().as_ref().map(Handle::id);
+        let list = locked(&self.list);
+        // Who was found to be on a runtime that will not do is served at home.
+        let id = id.filter(|id| list.runtimes.get(id) != Some(&false));
+        match list.entries.iter().find(|entry| entry.runtime == id && entry.host == *host) {
+            None => Known::Nothing,
+            Some(entry) if entry.connection.is_fit(now) => {
+                Known::Fit(Arc::clone(&entry.connection))
+            }
+            Some(_) => Known::Unfit,
+        }
+    }
+
     /// The connection to this server for whoever asks; opened if there is none that will do.
     pub(super) fn get(&self, host: &Host, now: Moment) -> Result<Arc<Connection>> {
-        let runtime = if sync::blocks() { None } else { Handle::try_current().ok() };
+        let runtime = runtime();
         let id = runtime.as_ref().map(Handle::id);
         let mut list = locked(&self.list);
         if let Some(connection) = list.get(id, host, now) {
@@ -90,7 +114,7 @@ impl Connections {
     fn open(&self, host: &Host, runtime: &Handle) -> Arc<Connection> {
         let number = self.n_opened.fetch_add(1, Ordering::Relaxed);
         let channel = format!("{}:{number}", self.name);
-        let connection = Arc::new(Connection::new(channel));
+        let connection = Arc::new(Connection::new(host.clone(), channel));
         let (hello, host) = (Arc::clone(&self.hello), host.clone());
         let driven = Arc::clone(&connection);
         runtime.spawn(async move {
@@ -116,6 +140,11 @@ impl List {
     fn can_do_io(&mut self, runtime: Id) -> bool {
         *self.runtimes.entry(runtime).or_insert_with(can_do_io)
     }
+}
+
+/// The runtime of the caller, unless that stands still.
+fn runtime() -> Option<Handle> {
+    if sync::blocks() { None } else { Handle::try_current().ok() }
 }
 
 /// There is no other way to ask a runtime whether its I/O is enabled.

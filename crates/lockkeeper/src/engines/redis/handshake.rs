@@ -38,8 +38,11 @@ pub(super) enum Peer {
     /// A server that takes writes.
     Primary {
         evicting_allowed: bool,
+        /// Whether another one may have taken its place, and can be found.
+        may_move: bool,
     },
-    Sentinel,
+    /// One that is only asked for the way: a sentinel, or any node of a cluster.
+    Guide,
 }
 
 /// The kernel gives a silent connection up after this long.
@@ -60,12 +63,18 @@ impl Hello {
             call.add(&[b"INFO"]);
         }
         let replies = no_error(exchange(&mut stream, &call).await?)?;
-        if let (Peer::Primary { evicting_allowed }, Some(Value::Text(info))) =
+        if let (Peer::Primary { evicting_allowed, may_move }, Some(Value::Text(info))) =
             (self.peer, replies.last())
         {
-            check::server(&String::from_utf8_lossy(info), evicting_allowed)?;
+            check::server(&String::from_utf8_lossy(info), evicting_allowed, may_move)?;
         }
         Ok(stream)
+    }
+
+    /// Asks on a connection that is opened for the question only.
+    pub(super) async fn ask(&self, host: &Host, call: &Call) -> Result<Vec<Value>> {
+        let mut stream = self.open(host, "").await?;
+        exchange(&mut stream, call).await
     }
 
     fn introduce(&self, call: &mut Call) {

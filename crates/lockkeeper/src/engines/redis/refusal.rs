@@ -58,12 +58,20 @@ pub(super) fn refusal(text: &str) -> Error {
             "what is stored at the key is not a lock of this dialect; use another key or prefix, or \
              the dialect it was made with",
         ),
+        "MOVED" | "ASK" => (
+            ErrorKind::Refused,
+            "the server is part of a cluster; write redis+cluster: instead of redis:",
+        ),
         "OOM" => (ErrorKind::Refused, "the server's memory is full; give it more"),
         "MISCONF" => (ErrorKind::Refused, "the server refuses to write; look into its log"),
         "NOPROTO" => (ErrorKind::Refused, "the server is too old; Redis 6.2 or newer is needed"),
         "BUSY" => (ErrorKind::Unreachable, "the server is busy with somebody's script"),
         code if is_out_of_office(code) => {
             (ErrorKind::Unreachable, "the server cannot do that just now")
+        }
+        // A script met a slot that is on its way to another node.
+        _ if text.contains("non local key") => {
+            (ErrorKind::Unreachable, "the key is being moved to another server")
         }
         _ if text.contains("unknown command") => (
             ErrorKind::Refused,
@@ -100,6 +108,8 @@ mod tests {
             ("NOPERM this user has no permissions", ErrorKind::Refused),
             ("WRONGTYPE Operation against a key", ErrorKind::Refused),
             ("LOADING Redis is loading", ErrorKind::Unreachable),
+            ("MOVED 1 a:1", ErrorKind::Refused),
+            ("ERR Script attempted to access a non local key", ErrorKind::Unreachable),
             ("CLUSTERDOWN The cluster is down", ErrorKind::Unreachable),
             ("ERR unknown command 'HELLO'", ErrorKind::Refused),
             ("ERR something", ErrorKind::Other),

@@ -5,7 +5,7 @@ use lockkeeper::{
     conformance::{self, Lab},
 };
 
-use super::labs::Single;
+use super::labs::{Clustered, Single};
 
 /// What no engine over a network can promise: to answer without waiting, and to keep a lock for a
 /// process that is stopped.
@@ -51,4 +51,9 @@ fn plain_keeps_the_rules() {
 fn redisson_keeps_the_rules() {
     let skipped = [&BEYOND[..1], &ORDERED_AND_FENCED, &BEYOND[1..]].concat();
     assert_kept(&Single::start("dialect=redisson"), &skipped);
+}
+
+#[test]
+fn native_on_a_cluster_keeps_the_rules() {
+    assert_kept(&Clustered::start(), &BEYOND);
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use lab::{
     proxy::Proxy,
-    redis::{Reply, Server},
+    redis::{Cluster, Reply, Server},
 };
 use lockkeeper::{
     Key, Result,
@@ -56,6 +56,49 @@ impl Lab for Single {
 
     async fn neighbour(&self) -> Ability<Box<dyn Neighbour>> {
         Ability::Yes(Box::new(Process::start(&self.url())))
+    }
+}
+
+/// A cluster. It is cut off by having its nodes keep all writes waiting.
+pub(crate) struct Clustered(Cluster);
+
+/// Longer than any rule keeps us cut off, in milliseconds.
+const PAUSE: &str = "60000";
+
+impl Clustered {
+    pub(crate) fn start() -> Self {
+        Self(Cluster::start().unwrap())
+    }
+}
+
+#[async_trait]
+impl Lab for Clustered {
+    async fn engine(&self) -> Result<Box<dyn Engine>> {
+        conformance::open(&self.0.url()).await
+    }
+
+    async fn take_away(&self, key: &Key) -> Ability {
+        for number in self.0.primaries().unwrap() {
+            delete_all_of(key, |words| self.0.nodes[number].command(words).unwrap());
+        }
+        Ability::Yes(())
+    }
+
+    async fn cut_off(&self) -> Ability {
+        for node in &self.0.nodes {
+            node.command(&["CLIENT", "PAUSE", PAUSE, "WRITE"]).unwrap();
+        }
+        Ability::Yes(())
+    }
+
+    async fn heal(&self) {
+        for node in &self.0.nodes {
+            node.command(&["CLIENT", "UNPAUSE"]).unwrap();
+        }
+    }
+
+    async fn neighbour(&self) -> Ability<Box<dyn Neighbour>> {
+        Ability::Yes(Box::new(Process::start(&self.0.url())))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Redis in all its forms, on real servers.
 
+mod cluster;
 mod conformance;
 mod dialects;
 mod labs;
+mod load;

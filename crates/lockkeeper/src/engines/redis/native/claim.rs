@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::{
     super::{
         call::Call,
-        connection::{Connection, Haste},
+        connection::Connection,
         ear::Ear,
         refusal::{no_error, strange},
         renewals::Renewal,
@@ -299,7 +299,7 @@ impl Claim for NativeClaim {
             && let Some(at) = &self.at
         {
             // The attempt may still be on its way there; whatever comes of it ends behind it.
-            drop(at.send(&call, now, Haste::Now));
+            self.shared.client.send_behind(at, &call, now);
         }
         self.at = None;
         let replies = self.call(&call, now).await?;
