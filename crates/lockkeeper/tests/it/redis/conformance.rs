@@ -5,7 +5,7 @@ use lockkeeper::{
     conformance::{self, Lab},
 };
 
-use super::labs::{Clustered, Single};
+use super::labs::{Clustered, Guarded, Single};
 
 /// What no engine over a network can promise: to answer without waiting, and to keep a lock for a
 /// process that is stopped.
@@ -56,4 +56,16 @@ fn redisson_keeps_the_rules() {
 #[test]
 fn native_on_a_cluster_keeps_the_rules() {
     assert_kept(&Clustered::start(), &BEYOND);
+}
+
+#[test]
+fn native_with_sentinels_keeps_the_rules() {
+    let needs_a_cut = [
+        "a_holder_that_is_cut_off_is_told_in_time",
+        "a_short_cut_is_survived",
+        "an_engine_out_of_reach_is_not_busy",
+    ];
+    let [first, last] = BEYOND;
+    let skipped = [&[first][..], &needs_a_cut, &[last]].concat();
+    assert_kept(&Guarded::start(), &skipped);
 }

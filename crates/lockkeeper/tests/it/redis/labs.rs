@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use lab::{
     proxy::Proxy,
-    redis::{Cluster, Reply, Server},
+    redis::{Cluster, Reply, Sentinels, Server},
 };
 use lockkeeper::{
     Key, Result,
@@ -95,6 +95,33 @@ impl Lab for Clustered {
         for node in &self.0.nodes {
             node.command(&["CLIENT", "UNPAUSE"]).unwrap();
         }
+    }
+
+    async fn neighbour(&self) -> Ability<Box<dyn Neighbour>> {
+        Ability::Yes(Box::new(Process::start(&self.0.url())))
+    }
+}
+
+/// A primary with replicas and sentinels. It cannot be cut off: sentinels would be, too, and replace
+/// the primary.
+pub(crate) struct Guarded(Sentinels);
+
+impl Guarded {
+    pub(crate) fn start() -> Self {
+        Self(Sentinels::start().unwrap())
+    }
+}
+
+#[async_trait]
+impl Lab for Guarded {
+    async fn engine(&self) -> Result<Box<dyn Engine>> {
+        conformance::open(&self.0.url()).await
+    }
+
+    async fn take_away(&self, key: &Key) -> Ability {
+        let primary = self.0.primary().unwrap();
+        delete_all_of(key, |words| primary.command(words).unwrap());
+        Ability::Yes(())
     }
 
     async fn neighbour(&self) -> Ability<Box<dyn Neighbour>> {

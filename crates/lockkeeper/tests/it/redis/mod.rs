@@ -5,3 +5,4 @@ mod conformance;
 mod dialects;
 mod labs;
 mod load;
+mod sentinel;
