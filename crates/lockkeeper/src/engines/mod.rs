@@ -23,7 +23,7 @@ pub(crate) async fn open(url: Option<&str>, now: Moment) -> Result<Box<dyn Engin
         "file" => open_file(Some(folder_of(&url)?)),
         "memory" => open_memory(table_of(&url)?),
         "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
-        | "rediss+cluster" => open_redis(url, now).await,
+        | "rediss+cluster" | "redlock" | "redlocks" => open_redis(url, now).await,
         other => Err(Error::bad_options(format!(
             "no engine is called {other:?}; there are file:, memory: and redis: with its kin"
         ))),

@@ -7,10 +7,7 @@ const OLDEST: (u32, u32) = (6, 2);
 
 /// Refuses a server that would break promises, and says what to do.
 pub(super) fn server(info: &str, evicting_allowed: bool, may_move: bool) -> Result<()> {
-    let field = |name: &str| {
-        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.map(str::trim)
-    };
+    let field = |name| field(info, name);
     if let Some(version) = field("redis_version")
         && parsed(version).is_some_and(|version| version < OLDEST)
     {
@@ -39,6 +36,12 @@ pub(super) fn server(info: &str, evicting_allowed: bool, may_move: bool) -> Resu
         )));
     }
     Ok(())
+}
+
+/// One line of what a server says about itself.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.map(str::trim)
 }
 
 fn parsed(version: &str) -> Option<(u32, u32)> {

@@ -68,6 +68,7 @@ impl Client {
             scripts: Vec::new(),
             listens: false,
             peer,
+            place: None,
         };
         let primary = || bare(&settings.login, Peer::Primary { evicting_allowed, may_move });
         let route = |hello, kind| {
@@ -82,7 +83,8 @@ impl Client {
             }
         };
         let (database, Needs { scripts, listens }) = (settings.database, needs);
-        let hello = Hello { database, scripts, listens, ..primary() };
+        let place = settings.place.clone();
+        let hello = Hello { database, scripts, listens, place, ..primary() };
         let connections = Connections::new(hello, channel_name()?, home);
         Ok(Self { connections, map, latest: AtomicU64::new(0) })
     }

@@ -41,6 +41,7 @@ pub(super) struct Connection {
 #[derive(Debug)]
 struct State {
     stage: Stage,
+    has_opened: bool,
     /// What is to be sent, and how many calls that is.
     out: Vec<u8>,
     n_calls_out: usize,
@@ -103,6 +104,7 @@ impl Connection {
     pub(super) fn new(host: Host, channel: String) -> Self {
         let state = State {
             stage: Stage::Connecting,
+            has_opened: false,
             out: Vec::new(),
             n_calls_out: 0,
             n_calls_before: 0,
@@ -151,6 +153,11 @@ impl Connection {
         }
     }
 
+    /// Whether the server has ever answered here.
+    pub(super) fn has_opened(&self) -> bool {
+        locked(&self.state).has_opened
+    }
+
     pub(super) fn has_ended(&self) -> bool {
         matches!(locked(&self.state).stage, Stage::Ended(_))
     }
@@ -172,6 +179,7 @@ impl Connection {
         if let Stage::Connecting = state.stage {
             state.stage = Stage::Open;
         }
+        state.has_opened = true;
         state.wire = wire;
     }
 

@@ -8,6 +8,7 @@ use super::{
     call::Call,
     check,
     driver::gone,
+    place::Place,
     refusal::no_error,
     resp::{self, Frame, Value},
     script::Script,
@@ -30,6 +31,7 @@ pub(super) struct Hello {
     /// Whether each connection listens on a channel of its own.
     pub(super) listens: bool,
     pub(super) peer: Peer,
+    pub(super) place: Option<Place>,
 }
 
 /// Who must answer.
@@ -66,7 +68,9 @@ impl Hello {
         if let (Peer::Primary { evicting_allowed, may_move }, Some(Value::Text(info))) =
             (self.peer, replies.last())
         {
-            check::server(&String::from_utf8_lossy(info), evicting_allowed, may_move)?;
+            let info = String::from_utf8_lossy(info);
+            check::server(&info, evicting_allowed, may_move)?;
+            self.place.as_ref().map_or(Ok(()), |place| place.take(&info))?;
         }
         Ok(stream)
     }

@@ -24,8 +24,10 @@ mod ear;
 mod handshake;
 mod home;
 mod native;
+mod place;
 mod plain;
 mod redisson;
+mod redlock;
 mod refusal;
 mod renewals;
 mod reply;
@@ -45,6 +47,9 @@ pub(crate) const NAME: &str = "redis";
 
 /// Opens what a `redis:` URL, or one of its kin, names.
 pub(crate) async fn open(url: Url, now: Moment) -> Result<Box<dyn Engine>> {
+    if let "redlock" | "redlocks" = url.scheme.as_str() {
+        return redlock::open(url, now).await;
+    }
     let settings = Settings::read(url)?;
     match settings.dialect {
         Dialect::Native => {

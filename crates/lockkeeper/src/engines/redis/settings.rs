@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::tls::Tls;
+use super::{place::Place, tls::Tls};
 use crate::{
     error::{Error, Result},
     url::{Host, Secret, Url},
@@ -23,6 +23,8 @@ pub(super) struct Settings {
     pub(super) wait_replicas: u32,
     /// Whether a server that may evict locks is taken all the same.
     pub(super) evicting_allowed: bool,
+    /// Which of several servers it is, where no two may be one and the same.
+    pub(super) place: Option<Place>,
 }
 
 /// How the servers stand to each other.
@@ -122,6 +124,7 @@ impl Settings {
             prefix,
             wait_replicas,
             evicting_allowed,
+            place: None,
         })
     }
 }

@@ -5,7 +5,7 @@ use lockkeeper::{
     conformance::{self, Lab},
 };
 
-use super::labs::{Clustered, Guarded, Single};
+use super::labs::{Clustered, Guarded, Redlock, Single};
 
 /// What no engine over a network can promise: to answer without waiting, and to keep a lock for a
 /// process that is stopped.
@@ -68,4 +68,24 @@ fn native_with_sentinels_keeps_the_rules() {
     let [first, last] = BEYOND;
     let skipped = [&[first][..], &needs_a_cut, &[last]].concat();
     assert_kept(&Guarded::start(), &skipped);
+}
+
+#[test]
+fn redlock_of_five_keeps_the_rules() {
+    // No line in the servers, nobody is told, nobody can look.
+    let skipped = [
+        BEYOND[0],
+        "a_waiter_is_told_when_its_turn_comes",
+        "a_dropped_wait_for_change_can_be_taken_up_again",
+        "everyone_in_line_is_told_in_turn",
+        "first_come_first_served",
+        "a_newcomer_does_not_overtake",
+        "fences_grow_over_tidying",
+        "who_sees_holder_and_line",
+        "who_sees_nobody_at_a_free_key",
+        "the_list_knows_what_is_held",
+        "tidying_spares_what_is_in_use",
+        BEYOND[1],
+    ];
+    assert_kept(&Redlock::start(), &skipped);
 }

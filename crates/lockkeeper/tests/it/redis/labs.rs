@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use lab::{
     proxy::Proxy,
-    redis::{Cluster, Reply, Sentinels, Server},
+    redis::{Cluster, Five, Reply, Sentinels, Server},
 };
 use lockkeeper::{
     Key, Result,
@@ -126,6 +126,53 @@ impl Lab for Guarded {
 
     async fn neighbour(&self) -> Ability<Box<dyn Neighbour>> {
         Ability::Yes(Box::new(Process::start(&self.0.url())))
+    }
+}
+
+/// Five servers, each behind a proxy.
+pub(crate) struct Redlock {
+    pub(crate) five: Five,
+    pub(crate) proxies: Vec<Proxy>,
+}
+
+impl Redlock {
+    pub(crate) fn start() -> Self {
+        let five = Five::start().unwrap();
+        let proxies = five.servers.iter().map(|server| Proxy::to(server.port()).unwrap()).collect();
+        Self { five, proxies }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        let addresses: Vec<_> = self.proxies.iter().map(Proxy::address).collect();
+        format!("redlock://{}", addresses.join(","))
+    }
+}
+
+#[async_trait]
+impl Lab for Redlock {
+    async fn engine(&self) -> Result<Box<dyn Engine>> {
+        conformance::open(&self.url()).await
+    }
+
+    async fn take_away(&self, key: &Key) -> Ability {
+        for server in &self.five.servers {
+            delete_all_of(key, |words| server.command(words).unwrap());
+        }
+        Ability::Yes(())
+    }
+
+    async fn cut_off(&self) -> Ability {
+        self.proxies.iter().for_each(Proxy::refuse);
+        self.proxies.iter().for_each(Proxy::cut);
+        Ability::Yes(())
+    }
+
+    async fn heal(&self) {
+        self.proxies.iter().for_each(Proxy::accept_again);
+    }
+
+    async fn neighbour(&self) -> Ability<Box<dyn Neighbour>> {
+        Ability::Yes(Box::new(Process::start(&self.url())))
     }
 }
 
