@@ -5,4 +5,5 @@ mod conformance;
 mod dialects;
 mod labs;
 mod load;
+mod redlock;
 mod sentinel;

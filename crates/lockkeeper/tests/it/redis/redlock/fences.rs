@@ -1,0 +1,77 @@
+//! The fence grows whichever majority grants it.
+
+use lab::proxy::Proxy;
+use lockkeeper::Locks;
+
+use super::{super::labs::Redlock, KEY, cut_off};
+use crate::tools::LONG;
+
+async fn next_fence(locks: &Locks) -> u64 {
+    let guard = locks.lock(KEY).acquire_within(LONG).await.unwrap();
+    let fence = guard.fence();
+    // A release that a server which has just been cut off did not confirm is sent again.
+    let _ = guard.release().await;
+    fence
+}
+
+#[tokio::test]
+async fn it_grows_when_different_majorities_grant_it() {
+    let lab = Redlock::start();
+    let locks = [lab.locks().await, lab.locks().await];
+    let mut last = 0;
+    for round in 0..20 {
+        let out = [round % 5, (round * 2 + 1) % 5];
+        out.iter().for_each(|number| cut_off(&lab.proxies[*number]));
+        for locks in &locks {
+            let fence = next_fence(locks).await;
+            assert!(fence > last, "{fence} after {last} in round {round}");
+            last = fence;
+        }
+        lab.proxies.iter().for_each(Proxy::heal);
+    }
+}
+
+#[tokio::test]
+async fn it_grows_when_the_counters_are_apart() {
+    let lab = Redlock::start();
+    let locks = lab.locks().await;
+    let mut last = next_fence(&locks).await;
+    for round in 0..10 {
+        // One server is far ahead, another at each turn; the others must follow before they grant.
+        let server = &lab.servers()[round % 5];
+        for name in server.command(&["KEYS", "lk:fence:*"]).unwrap().list() {
+            server.command(&["INCRBY", &name.text(), "1000000"]).unwrap().not_an_error().unwrap();
+        }
+        let fence = next_fence(&locks).await;
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+        cut_off(&lab.proxies[round % 5]);
+        let fence = next_fence(&locks).await;
+        assert!(fence > last, "{fence} after {last} without the one that was ahead");
+        last = fence;
+        lab.proxies.iter().for_each(Proxy::heal);
+    }
+}
+
+#[tokio::test]
+async fn it_grows_though_servers_forget() {
+    let mut lab = Redlock::start();
+    let locks = lab.locks().await;
+    let mut last = next_fence(&locks).await;
+    for round in 0..10 {
+        match round % 3 {
+            0 => lab.five.servers[round % 5].restart_empty().unwrap(),
+            1 => {
+                lab.servers()[round % 5].command(&["FLUSHALL"]).unwrap().not_an_error().unwrap();
+            }
+            _ => {
+                for server in lab.servers() {
+                    server.command(&["FLUSHALL"]).unwrap().not_an_error().unwrap();
+                }
+            }
+        }
+        let fence = next_fence(&locks).await;
+        assert!(fence > last, "{fence} after {last} in round {round}");
+        last = fence;
+    }
+}
