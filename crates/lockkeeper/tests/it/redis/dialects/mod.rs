@@ -1,12 +1,21 @@
 //! The dialects that other libraries speak, seen as those would see them.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use lab::{
     proxy::{Proxy, Then, Way},
     redis::{Reply, Server},
 };
-use lockkeeper::{ErrorKind, Guard, Locks};
+use lockkeeper::{
+    ErrorKind, Guard, Key, Locks,
+    blocking::block_on,
+    clock::Clock,
+    conformance,
+    engine::{Attempt, Claim, Engine, Moment, OwnerId, Request, Standing},
+};
 
 use crate::tools::LONG;
 
@@ -17,6 +26,7 @@ mod redisson;
 struct Desk {
     server: Server,
     proxy: Proxy,
+    url: String,
     locks: Locks,
 }
 
@@ -26,7 +36,12 @@ impl Desk {
         let proxy = Proxy::to(server.port()).unwrap();
         let url = format!("redis://{}?{parameters}", proxy.address());
         let locks = Locks::connect(&url).await.unwrap();
-        Self { server, proxy, locks }
+        Self { server, proxy, url, locks }
+    }
+
+    /// What stands below the locks.
+    async fn engine(&self) -> Box<dyn Engine> {
+        conformance::open(&self.url).await.unwrap()
     }
 
     /// What another library would say to the server.
@@ -81,13 +96,26 @@ async fn assert_lost_answers_are_made_up_for(desk: &Desk, attempt: &str) {
     desk.see("the lock is gone", || !desk.exists("k")).await;
 }
 
-/// An attempt that is carried out only after it was given up does not hold the lock for nobody.
+/// An attempt that is carried out only after its release does not hold the lock for nobody.
 async fn assert_late_attempts_leave_nothing(desk: &Desk, attempt: &str) {
+    let engine = desk.engine().await;
+    // The connection that the release will take stands already, or it would come too late.
+    let mut other = claim(&*engine, "other");
+    let visit = move || block_on(async { other.attempt(now()).await.and(other.release().await) });
+    tokio::task::spawn_blocking(visit).await.unwrap().unwrap();
+
     let n_before = desk.server.n_calls(attempt).unwrap();
-    desk.proxy.hold(Way::Up);
-    let error = desk.locks.lock("k").ttl(LONG * 4).try_acquire().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
-    desk.proxy.heal();
+    let n_chunks = desk.proxy.counts().chunks_up;
+    desk.proxy.delay(Way::Up, Duration::from_secs(5));
+    let delayed = async {
+        let is_on_its_way = || desk.proxy.counts().chunks_up > n_chunks;
+        desk.see("the attempt is on its way", is_on_its_way).await;
+        desk.proxy.delay(Way::Up, Duration::ZERO);
+    };
+    let mut late = claim(&*engine, "k");
+    let given_up = tokio::time::timeout(Duration::from_secs(1), late.attempt(now()));
+    assert!(tokio::join!(given_up, delayed).0.is_err(), "the attempt was not late");
+    tokio::task::spawn_blocking(move || block_on(late.release())).await.unwrap().unwrap();
     let is_late = || desk.server.n_calls(attempt).unwrap() > n_before;
     desk.see("the attempt is carried out", is_late).await;
     desk.see("the lock is gone", || !desk.exists("k")).await;
@@ -95,21 +123,27 @@ async fn assert_late_attempts_leave_nothing(desk: &Desk, attempt: &str) {
 
 /// One whose lock was replaced by something strange loses only that.
 async fn assert_renewed_beside_something_strange(desk: &Desk, strange: &[&str]) {
-    let ttl = Duration::from_secs(3);
-    let mut guards = Vec::new();
-    for key in ["k", "beside"] {
-        guards.push(desk.locks.lock(key).ttl(ttl).acquire_within(LONG).await.unwrap());
+    let engine = desk.engine().await;
+    let [mut k, mut beside] = ["k", "beside"].map(|key| claim(&*engine, key));
+    for claim in [&mut k, &mut beside] {
+        assert!(matches!(claim.attempt(now()).await, Ok(Attempt::Granted(_))));
     }
     desk.command(&["DEL", "k"]);
     desk.command(strange);
-    tokio::time::timeout(LONG, guards[0].lost()).await.unwrap();
-    // Longer than a lease: it has been renewed.
-    tokio::time::sleep(ttl + ttl / 2).await;
-    assert!(guards[1].is_held() && desk.exists("beside"));
-    for guard in guards {
-        let was_held = guard.is_held();
-        assert_eq!(guard.release().await.is_ok(), was_held);
-    }
+    let renewed = tokio::join!(k.renew(now()), beside.renew(now()));
+    assert!(matches!(renewed, (Ok(Standing::Lost(_)), Ok(Standing::Held(_)))), "{renewed:?}");
+    k.release().await.unwrap();
+    beside.release().await.unwrap();
     assert!(desk.exists("k"), "what was not ours is gone");
     assert!(!desk.exists("beside"));
+}
+
+fn claim(engine: &dyn Engine, key: &str) -> Box<dyn Claim> {
+    static N_OWNERS: AtomicU64 = AtomicU64::new(1);
+    let owner = OwnerId(N_OWNERS.fetch_add(1, Ordering::Relaxed).into());
+    engine.claim(Request::new(Key::new(key).unwrap(), owner, LONG * 4))
+}
+
+fn now() -> Moment {
+    Clock::default().now()
 }
