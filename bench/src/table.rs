@@ -14,6 +14,14 @@ use crate::Result;
 pub(crate) struct Order {
     /// Without one, as many as suit the length of a run.
     pub(crate) n_rounds: Option<usize>,
+    /// A part of the names of the variants to run beside the base; without one, all.
+    pub(crate) only: Option<String>,
+}
+
+impl Order {
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| name.to_lowercase().contains(&only.to_lowercase()))
+    }
 }
 
 /// While it lives, this thread and those it starts stay on one core: with one task there is no
@@ -108,6 +116,9 @@ pub(crate) fn measure(
         Cycles::For(_) => 201,
         Cycles::Fixed(_) => 15,
     });
+    let base = variants.first().ok_or("a table needs a base")?.name;
+    let is_wanted = |name: &str| name == base || order.wants(name);
+    variants.retain(|variant| is_wanted(variant.name));
     let mut counts = Vec::new();
     for variant in &mut variants {
         counts.push(count(variant, cycles)?);
@@ -123,7 +134,9 @@ pub(crate) fn measure(
         }
     }
     print_table(title, n_rounds, &times);
-    Ok(judge(&times, demands))
+    let wanted =
+        demands.iter().filter(|demand| is_wanted(demand.variant) && is_wanted(demand.against));
+    Ok(judge(&times, wanted))
 }
 
 /// Runs the variant a little, which also warms it up, and finds how many cycles a run takes.
@@ -162,7 +175,7 @@ fn print_table(title: &str, n_rounds: usize, times: &[Times]) {
     println!();
 }
 
-fn judge(times: &[Times], demands: &[Demand]) -> Verdict {
+fn judge<'a>(times: &[Times], demands: impl IntoIterator<Item = &'a Demand>) -> Verdict {
     let named = |name| times.iter().find(|times| times.name == name);
     let mut verdict = Verdict::Met;
     for Demand { variant, against, at_least } in demands {
@@ -182,10 +195,11 @@ fn judge(times: &[Times], demands: &[Demand]) -> Verdict {
     verdict
 }
 
-struct Spread {
-    low: f64,
-    median: f64,
-    high: f64,
+/// The middle of some figures, and where their middle half lies.
+pub(crate) struct Spread {
+    pub(crate) low: f64,
+    pub(crate) median: f64,
+    pub(crate) high: f64,
 }
 
 /// How many times as fast as the base, from what the two did in the same round.
@@ -193,7 +207,7 @@ fn ratio(base: &Times, one: &Times) -> Spread {
     spread(base.rounds.iter().zip(&one.rounds).map(|(base, one)| base / one).collect())
 }
 
-fn spread(mut values: Vec<f64>) -> Spread {
+pub(crate) fn spread(mut values: Vec<f64>) -> Spread {
     values.sort_by(f64::total_cmp);
     let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
     let n_values = values.len();

@@ -1,0 +1,176 @@
+//! The tables, and what the figures must come to.
+
+use std::time::Duration;
+
+use lab::redis::{Five, Server};
+
+use super::{
+    judge::{Bound, Demand},
+    rounds::{
+        Measure::{self, ClientCpu, Cycles, HandOvers, P50, ServerCpu, Unfairness},
+        Row, Table,
+    },
+    talk::Keys,
+    team::{Language, Team},
+};
+use crate::{
+    Result,
+    table::{Order, Pin, Verdict},
+};
+
+const N_CONTENDERS: usize = 64;
+
+const RAW: Row = rust("raw socket", "raw");
+const RELEASED: Row = rust("Lockkeeper, release().await", "ours");
+const DROPPED: Row = rust("Lockkeeper, guard dropped", "ours-dropped");
+const CURRENT: Row = rust("Lockkeeper, current_thread", "ours");
+const TWO_THREADS: Row = rust("Lockkeeper, multi_thread(2)", "ours-two-threads");
+const APART: Row = rust("Lockkeeper, a connection each", "ours-apart");
+const RSLOCK: Row = rust("rslock 0.10", "rslock");
+const RSLOCK_TWO: Row = rust("rslock 0.10, multi_thread(2)", "rslock-two-threads");
+const DISTRIBUTED: Row = rust("distributed-lock-redis 0.2", "distributed-lock");
+const DIRECT: Row = rust("bare direct hand-over, a connection each", "direct");
+
+const fn rust(name: &'static str, variant: &'static str) -> Row {
+    Row { name, language: Language::Rust, variant, n_processes: 1 }
+}
+
+/// The same row, in two processes.
+const fn twice(row: Row) -> Row {
+    Row { n_processes: 2, ..row }
+}
+
+/// One task, with nobody else there.
+pub(crate) fn one(order: &Order) -> Result<Verdict> {
+    let peers = [RSLOCK, DISTRIBUTED];
+    let mut demands = vec![
+        Demand::faster(RELEASED.name, P50, RAW.name, 0.8),
+        Demand::faster(DROPPED.name, P50, RAW.name, 1.3),
+    ];
+    demands.extend(ahead(&[RELEASED, DROPPED], P50, &peers));
+    let table = Table {
+        title: "redis-one: one task, one key, nobody else (server and client on one core)",
+        keys: Keys::Distinct,
+        n_contenders: 1,
+        window: Duration::from_millis(300),
+        n_rounds: 9,
+        speed: P50,
+        also: vec![ServerCpu, ClientCpu],
+        rows: [RAW, RELEASED, DROPPED].into_iter().chain(peers).collect(),
+        demands,
+    };
+    // What is started from here on stays on this core too.
+    let _pin = Pin::new()?;
+    alone(order, &[table])
+}
+
+/// Many tasks, each with a key of its own.
+pub(crate) fn many(order: &Order) -> Result<Verdict> {
+    let peers = [RSLOCK, RSLOCK_TWO, DISTRIBUTED];
+    let mut demands = vec![
+        Demand::faster(CURRENT.name, Cycles, RAW.name, 0.65).aiming_at(0.85),
+        Demand::faster(TWO_THREADS.name, Cycles, RAW.name, 0.55).aiming_at(0.7),
+        Demand::within(CURRENT.name, ServerCpu, RAW.name, 1.25),
+        Demand::within(TWO_THREADS.name, ServerCpu, RAW.name, 1.25),
+        Demand::within(CURRENT.name, ClientCpu, RSLOCK.name, 0.5),
+        Demand::within(TWO_THREADS.name, ClientCpu, RSLOCK_TWO.name, 0.5),
+    ];
+    demands.extend(ahead(&[CURRENT, TWO_THREADS], Cycles, &peers));
+    let table = Table {
+        title: "redis-many: 64 tasks, a key each, with fence (raw: 64 commands in one write)",
+        keys: Keys::Distinct,
+        n_contenders: N_CONTENDERS,
+        window: Duration::from_millis(800),
+        n_rounds: 7,
+        speed: Cycles,
+        also: vec![ServerCpu, ClientCpu],
+        rows: [RAW, CURRENT, TWO_THREADS].into_iter().chain(peers).collect(),
+        demands,
+    };
+    alone(order, &[table])
+}
+
+/// Many contenders for one key.
+pub(crate) fn hot(order: &Order) -> Result<Verdict> {
+    let peers = [RSLOCK, DISTRIBUTED];
+    let mut demands = vec![
+        Demand::faster(APART.name, HandOvers, DIRECT.name, 0.8),
+        Demand {
+            row: APART.name,
+            measure: Unfairness,
+            against: None,
+            bound: Bound::AtMost(1.2),
+            aim: None,
+        },
+    ];
+    demands.extend(ahead(&[APART], HandOvers, &peers));
+    let apart = Table {
+        title: "redis-hot: 64 contenders for one key, a connection each",
+        keys: Keys::Same,
+        n_contenders: N_CONTENDERS,
+        window: Duration::from_millis(800),
+        n_rounds: 5,
+        speed: HandOvers,
+        also: vec![Cycles, Unfairness],
+        rows: [DIRECT, APART].into_iter().chain(peers).collect(),
+        demands,
+    };
+    let together = Table {
+        title: "redis-hot: two processes with 32 tasks each for one key",
+        keys: Keys::Same,
+        n_contenders: N_CONTENDERS / 2,
+        window: Duration::from_millis(800),
+        n_rounds: 7,
+        speed: Cycles,
+        also: vec![Unfairness],
+        rows: vec![twice(DIRECT), twice(CURRENT)],
+        demands: vec![Demand::faster(CURRENT.name, Cycles, DIRECT.name, 15.0)],
+    };
+    alone(order, &[apart, together])
+}
+
+/// A majority of five servers.
+pub(crate) fn redlock(order: &Order) -> Result<Verdict> {
+    let peers = [DISTRIBUTED];
+    let table = |title, n_contenders, speed, window, times| {
+        let mut demands = vec![Demand::faster(CURRENT.name, speed, RSLOCK.name, times)];
+        demands.extend(ahead(&[CURRENT], speed, &peers));
+        Table {
+            title,
+            keys: Keys::Distinct,
+            n_contenders,
+            window: Duration::from_millis(window),
+            n_rounds: 7,
+            speed,
+            also: vec![ServerCpu, ClientCpu],
+            rows: [RSLOCK, CURRENT].into_iter().chain(peers).collect(),
+            demands,
+        }
+    };
+    let tables = [
+        table("redis-redlock: five servers, 64 tasks, a key each", N_CONTENDERS, Cycles, 800, 2.0),
+        table("redis-redlock: five servers, one task", 1, P50, 400, 1.0),
+    ];
+    let five = Five::start()?;
+    measure(order, &tables, &five.servers)
+}
+
+/// Ours must be ahead of every peer.
+fn ahead(ours: &[Row], measure: Measure, peers: &[Row]) -> Vec<Demand> {
+    let pairs = ours.iter().flat_map(|one| peers.iter().map(move |peer| (one, peer)));
+    pairs.map(|(one, peer)| Demand::faster(one.name, measure, peer.name, 1.0)).collect()
+}
+
+/// With one server.
+fn alone(order: &Order, tables: &[Table]) -> Result<Verdict> {
+    measure(order, tables, &[Server::start()?])
+}
+
+fn measure(order: &Order, tables: &[Table], servers: &[Server]) -> Result<Verdict> {
+    let mut team = Team::new(servers)?;
+    let mut verdict = Verdict::Met;
+    for table in tables {
+        verdict = verdict.and(table.measure(order, &mut team)?);
+    }
+    Ok(verdict)
+}
