@@ -3,6 +3,7 @@
 mod cluster;
 mod conformance;
 mod dialects;
+mod faults;
 mod labs;
 mod load;
 mod redlock;
