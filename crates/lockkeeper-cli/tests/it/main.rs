@@ -8,6 +8,7 @@ mod crowd;
 mod killed;
 mod loss;
 mod pages;
+mod redis;
 mod signals;
 mod status;
 mod streams;

@@ -28,26 +28,36 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// A place with locks of its own.
-pub(crate) struct Place(TempDir);
+pub(crate) struct Place {
+    folder: TempDir,
+    url: String,
+}
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("file://{}", folder.path().join("locks").display());
+        Self { folder, url }
+    }
+
+    /// A place whose locks are somewhere else.
+    pub(crate) fn with_locks_at(url: String) -> Self {
+        Self { url, ..Self::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.folder.path().join(name)
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("file://{}", self.path("locks").display())
+        self.url.clone()
     }
 
     /// The command in this place, with nothing in the environment that would change it.
     pub(crate) fn lockkeeper(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
         command.env_remove("LOCKKEEPER_URL").args(["--url", &self.url()]).args(args);
-        command.current_dir(self.0.path()).stdin(Stdio::null());
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }
 

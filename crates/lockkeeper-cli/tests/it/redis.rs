@@ -1,0 +1,67 @@
+//! The command with a lock that lives in a Redis.
+
+use lab::redis::Server;
+
+use crate::support::{Place, code, fails_with, until};
+
+fn place(server: &Server) -> Place {
+    Place::with_locks_at(server.url())
+}
+
+#[test]
+fn one_at_a_time_and_the_fence_grows() {
+    let server = Server::start().unwrap();
+    let place = place(&server);
+    let mut holder = place.start(&[], "touch started; until test -e go; do sleep 0.01; done");
+    let said = fails_with(75, &place.output(&["try", "k", "--", "true"]));
+    assert!(said.contains(&format!("pid {}", holder.pid())), "{said}");
+    let waiter = place.spawn(&["run", "k", "--", "sh", "-c", "echo $LOCKKEEPER_FENCE"]);
+    place.until_waiting(1);
+    assert!(holder.is_running());
+    place.write("go", "");
+    assert_eq!(code(&holder.end()), 0);
+    let first: u64 = String::from_utf8(waiter.end().stdout).unwrap().trim().parse().unwrap();
+    let next = place.output(&["run", "k", "--", "sh", "-c", "echo $LOCKKEEPER_FENCE"]);
+    let next: u64 = String::from_utf8(next.stdout).unwrap().trim().parse().unwrap();
+    assert!(next > first, "{first}, {next}");
+    let left = server.command(&["KEYS", "lk:*k:*"]).unwrap();
+    assert_eq!(left.list().len(), 0, "{left:?}");
+}
+
+#[test]
+fn it_is_renewed_while_the_command_runs() {
+    let server = Server::start().unwrap();
+    let place = place(&server);
+    let holder = place.start(&["--ttl", "1s"], "touch started; sleep 4");
+    let n_renewals = || server.n_calls("pexpire").unwrap();
+    until("it was renewed more often than one ttl needs", || n_renewals() >= 5);
+    fails_with(75, &place.output(&["try", "k", "--", "true"]));
+    assert_eq!(code(&holder.end()), 0);
+}
+
+#[test]
+fn a_lock_that_is_lost_stops_the_command() {
+    let server = Server::start().unwrap();
+    let place = place(&server);
+    let holder = place.start(&["--ttl", "1s"], "touch started; sleep 600");
+    server.command(&["FLUSHALL"]).unwrap();
+    assert_eq!(code(&holder.end()), 79);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_unreachable() {
+    let mut server = Server::start().unwrap();
+    let place = place(&server);
+    server.kill().unwrap();
+    let said = fails_with(69, &place.output(&["run", "k", "--", "true"]));
+    assert!(said.contains(&server.address()), "{said}");
+}
+
+#[test]
+fn a_wrong_password_is_refused_and_not_printed() {
+    let server = Server::start().unwrap();
+    server.config_set("requirepass", "right").unwrap();
+    let url = server.url().replace("redis://", "redis://:canary@");
+    let said = fails_with(77, &Place::with_locks_at(url).output(&["run", "k", "--", "true"]));
+    assert!(said.contains("password") && !said.contains("canary"), "{said}");
+}
