@@ -37,6 +37,10 @@ const MOST_LOADS: usize = 5;
 #[derive(Debug)]
 pub(super) struct Client {
     connections: Connections,
+    /// For what must not stand behind a `WAIT`.
+    aside: Option<Connections>,
+    /// How many replicas must have a grant before it counts.
+    pub(super) n_replicas: u32,
     map: Map,
     latest: AtomicU64,
 }
@@ -82,27 +86,42 @@ impl Client {
                 route(bare(login, Peer::Guide), kind)
             }
         };
-        let (database, Needs { scripts, listens }) = (settings.database, needs);
-        let place = settings.place.clone();
-        let hello = Hello { database, scripts, listens, place, ..primary() };
-        let connections = Connections::new(hello, channel_name()?, home);
-        Ok(Self { connections, map, latest: AtomicU64::new(0) })
+        let open = |scripts, listens| {
+            let (database, place) = (settings.database, settings.place.clone());
+            let hello = Hello { database, scripts, listens, place, ..primary() };
+            Ok(Connections::new(hello, channel_name()?, Arc::clone(&home)))
+        };
+        let n_replicas = settings.wait_replicas;
+        let aside = (n_replicas > 0).then(|| open(needs.scripts.clone(), false)).transpose()?;
+        let connections = open(needs.scripts, needs.listens)?;
+        Ok(Self { connections, aside, n_replicas, map, latest: AtomicU64::new(0) })
     }
 
     /// The connection for keys of this slot. Nothing is sent yet.
     pub(super) async fn reach(&self, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
-        self.latest.store(now.as_nanos(), Ordering::Relaxed);
-        match &self.map {
-            Map::Single(host) => self.connections.get(host, now),
-            Map::Route(route) => self.reach_by(route, slot, now).await,
-        }
+        self.reach_among(&self.connections, slot, now).await
     }
 
-    async fn reach_by(&self, route: &Route, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
+    /// The same for calls that must not stand behind a grant that waits for replicas.
+    pub(super) async fn reach_aside(&self, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
+        self.reach_among(self.aside.as_ref().unwrap_or(&self.connections), slot, now).await
+    }
+
+    async fn reach_among(
+        &self,
+        connections: &Connections,
+        slot: Slot,
+        now: Moment,
+    ) -> Result<Arc<Connection>> {
+        self.latest.store(now.as_nanos(), Ordering::Relaxed);
+        let route = match &self.map {
+            Map::Single(host) => return connections.get(host, now),
+            Map::Route(route) => route,
+        };
         if let Some(host) = route.host(slot, now) {
-            match self.connections.known(&host, now) {
+            match connections.known(&host, now) {
                 Known::Fit(connection) => return Ok(connection),
-                Known::Nothing => return self.connections.get(&host, now),
+                Known::Nothing => return connections.get(&host, now),
                 // Another server may have taken its place.
                 Known::Unfit => {}
             }
@@ -111,7 +130,7 @@ impl Client {
         let host = route.host(slot, now).ok_or_else(|| {
             Error::new(ErrorKind::Unreachable, "no server of the cluster has the key's slot")
         })?;
-        self.connections.get(&host, now)
+        connections.get(&host, now)
     }
 
     /// The latest moment we were told, for calls that are told none.

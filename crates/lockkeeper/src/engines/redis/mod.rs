@@ -30,6 +30,7 @@ mod redisson;
 mod redlock;
 mod refusal;
 mod renewals;
+mod replicas;
 mod reply;
 mod resp;
 mod route;

@@ -89,7 +89,7 @@ impl Renewals {
         let arguments: Vec<&[u8]> =
             owners.zip(&ttls).flat_map(|(owner, ttl)| [owner, ttl.as_bytes()]).collect();
         let call = Call::script(self.script, &keys, &arguments);
-        let mut at = client.reach(slot, now).await?;
+        let mut at = client.reach_aside(slot, now).await?;
         let replies = no_error(client.call(&mut at, slot, &call, now).await?)?;
         match replies.first().and_then(Value::as_list) {
             Some(kept) if kept.len() == group.len() => {

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     call::Call,
     client::{Client, Needs},
-    connection::{Connection, Haste},
+    connection::Connection,
     refusal::{no_error, strange},
     renewals::{Renewal, Renewals},
     resp::{Digits, Value},
@@ -195,6 +195,11 @@ impl Stake {
         });
     }
 
+    /// Makes sure that a grant counts; if not, it is to be given back.
+    pub(super) async fn see_copied(&self, now: Moment) -> Result<()> {
+        self.shared.client.see_copied(self.at.as_deref(), now).await
+    }
+
     pub(super) async fn renew(&mut self, now: Moment) -> Result<Standing> {
         // An attempt without an answer may have taken the lock, but nobody knows since when.
         if self.stage != Stage::Holds {
@@ -224,7 +229,7 @@ impl Stake {
         // Attempts may still be on their way there; whatever comes of them ends behind them.
         let last = self.at.take().filter(|_| self.stage == Stage::Unsure);
         for at in self.unsure_at.drain(..).chain(last) {
-            drop(at.send(&call, now, Haste::Now));
+            client.send_behind(&at, &call, now);
         }
         let at = self.at.insert(client.reach(self.slot, now).await?);
         let replies = no_error(client.call(at, self.slot, &call, now).await?)?;

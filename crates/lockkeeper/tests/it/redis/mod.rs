@@ -7,4 +7,5 @@ mod faults;
 mod labs;
 mod load;
 mod redlock;
+mod replicas;
 mod sentinel;

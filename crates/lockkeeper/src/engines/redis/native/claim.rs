@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     engine::{Attempt, Claim, Grant, Lease, Moment, Order, OwnerId, Patience, Request, Standing},
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
 };
 
 /// How long a place in line lasts without being asked about again; also how long a lock is given to
@@ -208,6 +208,29 @@ impl NativeClaim {
         }
     }
 
+    /// Takes the lock in the cheapest way that may do.
+    async fn take_or_ask(&mut self, now: Moment) -> Result<Attempt> {
+        // Whether replicas know of a grant that was told by message is not known here.
+        if self.stage == Stage::InLine
+            && !self.shared.client.waits_for_replicas()
+            && let Some(grant) = self.heard(now)
+        {
+            return Ok(Attempt::Granted(grant));
+        }
+        let before = self.stage;
+        if before == Stage::Nothing
+            && !self.shared.contended.has(self.names.bucket)
+            && let Some(grant) = self.take_if_free(now).await?
+        {
+            return Ok(Attempt::Granted(grant));
+        }
+        let answer = self.ask(now).await?;
+        if before == Stage::Nothing && matches!(answer, Attempt::Granted(_)) {
+            self.shared.contended.remove(self.names.bucket);
+        }
+        Ok(answer)
+    }
+
     /// A grant that was told by message: it lasts from after our last ask, so counting from that ask
     /// is on the safe side. One that says nothing about that ask is old.
     fn heard(&mut self, now: Moment) -> Option<Grant> {
@@ -247,26 +270,16 @@ impl Claim for NativeClaim {
         if self.since_us == 0 {
             self.since_us = now.wall_micros();
         }
-        if self.stage == Stage::InLine
-            && let Some(grant) = self.heard(now)
-        {
-            self.grant = Some(grant.clone());
-            return Ok(Attempt::Granted(grant));
-        }
-        let before = self.stage;
-        if before == Stage::Nothing
-            && !self.shared.contended.has(self.names.bucket)
-            && let Some(grant) = self.take_if_free(now).await?
-        {
-            self.grant = Some(grant.clone());
-            return Ok(Attempt::Granted(grant));
-        }
-        let answer = self.ask(now).await?;
+        let answer = self.take_or_ask(now).await?;
         if let Attempt::Granted(grant) = &answer {
-            self.grant = Some(grant.clone());
-            if before == Stage::Nothing {
-                self.shared.contended.remove(self.names.bucket);
+            if let Err(error) = self.shared.client.see_copied(self.at.as_deref(), now).await {
+                if error.kind() == ErrorKind::NoQuorum {
+                    // What cannot be given back now is so by whoever hears of the error.
+                    let _ = self.release().await;
+                }
+                return Err(error);
             }
+            self.grant = Some(grant.clone());
         }
         Ok(answer)
     }

@@ -12,7 +12,7 @@ use super::super::{
 };
 use crate::{
     engine::{Attempt, Claim, Moment, Request, Standing},
-    error::Result,
+    error::{ErrorKind, Result},
 };
 
 #[derive(Debug)]
@@ -42,11 +42,8 @@ impl PlainClaim {
             _ => Err(strange(&replies)),
         }
     }
-}
 
-#[async_trait]
-impl Claim for PlainClaim {
-    async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+    async fn take_or_ask(&mut self, now: Moment) -> Result<Attempt> {
         if self.stake.stage == Stage::Nothing
             && !self.was_busy
             && let Some(granted) = self.take_if_free(now).await?
@@ -55,6 +52,23 @@ impl Claim for PlainClaim {
         }
         let answer = self.stake.ask(now).await?;
         self.was_busy = matches!(answer, Attempt::Busy { .. });
+        Ok(answer)
+    }
+}
+
+#[async_trait]
+impl Claim for PlainClaim {
+    async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+        let answer = self.take_or_ask(now).await?;
+        if let Attempt::Granted(_) = answer
+            && let Err(error) = self.stake.see_copied(now).await
+        {
+            if error.kind() == ErrorKind::NoQuorum {
+                // What cannot be given back now is so by whoever hears of the error.
+                let _ = self.release().await;
+            }
+            return Err(error);
+        }
         Ok(answer)
     }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     engine::{Attempt, Claim, Moment, OwnerId, Patience, Request, Standing},
-    error::Result,
+    error::{ErrorKind, Result},
 };
 
 #[derive(Debug)]
@@ -42,11 +42,8 @@ impl RedissonClaim {
         self.is_waiting = false;
         self.listening.end();
     }
-}
 
-#[async_trait]
-impl Claim for RedissonClaim {
-    async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+    async fn take_or_ask(&mut self, now: Moment) -> Result<Attempt> {
         if !self.is_waiting {
             let answer = self.stake.ask(now).await?;
             if self.patience == Patience::Tries || matches!(answer, Attempt::Granted(_)) {
@@ -57,6 +54,23 @@ impl Claim for RedissonClaim {
         let answer = self.listen_and_ask(now).await?;
         if let Attempt::Granted(_) = answer {
             self.wait_no_more();
+        }
+        Ok(answer)
+    }
+}
+
+#[async_trait]
+impl Claim for RedissonClaim {
+    async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+        let answer = self.take_or_ask(now).await?;
+        if let Attempt::Granted(_) = answer
+            && let Err(error) = self.stake.see_copied(now).await
+        {
+            if error.kind() == ErrorKind::NoQuorum {
+                // What cannot be given back now is so by whoever hears of the error.
+                let _ = self.release().await;
+            }
+            return Err(error);
         }
         Ok(answer)
     }

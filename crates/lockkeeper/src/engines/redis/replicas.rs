@@ -1,0 +1,51 @@
+//! Grants that count only when replicas have them: `wait-replicas` in the URL.
+//!
+//! `WAIT` speaks of what was written on its own connection, so it has to go where the attempt went,
+//! and whatever is sent there meanwhile stands behind it. Renewals must not: where grants wait for
+//! replicas, they have connections of their own.
+//!
+//! It makes a failover less likely to lose a grant, no more: a replica that has not seen it may be the
+//! one that is promoted, and renewals are not waited for.
+
+use super::{
+    call::Call,
+    client::Client,
+    connection::{Connection, Haste},
+    refusal::{no_error, strange},
+    resp::{Digits, Value},
+};
+use crate::{
+    engine::Moment,
+    error::{Error, ErrorKind, Result},
+};
+
+/// How long replicas have, in milliseconds: less than makes a connection count as stalled.
+const PATIENCE_MS: u64 = 500;
+
+impl Client {
+    /// Whether a grant counts only when replicas have it.
+    pub(super) fn waits_for_replicas(&self) -> bool {
+        self.n_replicas > 0
+    }
+
+    /// Makes sure that enough replicas have what was written at this connection. If they have not
+    /// ([`ErrorKind::NoQuorum`]), the grant is to be given back.
+    pub(super) async fn see_copied(&self, at: Option<&Connection>, now: Moment) -> Result<()> {
+        let wanted = u64::from(self.n_replicas);
+        let (Some(at), true) = (at, self.waits_for_replicas()) else { return Ok(()) };
+        let (n_replicas, patience) = (Digits::of(wanted), Digits::of(PATIENCE_MS));
+        let call = Call::of(&[b"WAIT", n_replicas.as_bytes(), patience.as_bytes()]);
+        let replies = no_error(at.send(&call, now, Haste::of_caller()).await?)?;
+        let [Value::Int(n_copies)] = replies[..] else { return Err(strange(&replies)) };
+        if u64::try_from(n_copies).is_ok_and(|n_copies| n_copies >= wanted) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::NoQuorum,
+            format!(
+                "{n_copies} of the {wanted} replicas that wait-replicas asks for had the lock in \
+                 time; look after the replicas, or ask for fewer"
+            ),
+        ))
+    }
+}
