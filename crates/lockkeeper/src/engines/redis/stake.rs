@@ -104,6 +104,8 @@ pub(super) struct Stake {
     at: Option<Arc<Connection>>,
     /// Where earlier attempts got no answer: they may still be carried out.
     unsure_at: Vec<Arc<Connection>>,
+    /// Where a release was sent that has not been answered.
+    released_at: Option<Arc<Connection>>,
 }
 
 /// What the server may know of the claim.
@@ -127,6 +129,7 @@ impl Stake {
             ttl: request.ttl,
             at: None,
             unsure_at: Vec::new(),
+            released_at: None,
         }
     }
 
@@ -225,6 +228,10 @@ impl Stake {
         let arguments = [&[self.owner.as_bytes()], arguments].concat();
         let call = Call::script(self.shared.scripts.release, &[&self.lock], &arguments);
         let client = &self.shared.client;
+        // Asked again because no answer came: that connection is not one to wait for.
+        if let Some(silent) = self.released_at.take() {
+            silent.retire();
+        }
         let now = client.latest();
         // Attempts may still be on their way there; whatever comes of them ends behind them.
         let last = self.at.take().filter(|_| self.stage == Stage::Unsure);
@@ -232,10 +239,12 @@ impl Stake {
             client.send_behind(&at, &call, now);
         }
         let at = self.at.insert(client.reach(self.slot, now).await?);
+        self.released_at = Some(Arc::clone(at));
         let replies = no_error(client.call(at, self.slot, &call, now).await?)?;
         match replies.first() {
             Some(Value::Int(_)) => {
                 self.stage = Stage::Nothing;
+                self.released_at = None;
                 Ok(())
             }
             _ => Err(strange(&replies)),

@@ -40,10 +40,14 @@ pub(super) struct NativeClaim {
     since_us: u64,
     /// The connection that was asked last.
     at: Option<Arc<Connection>>,
+    /// Those that were asked before and have not answered: what was sent there may still run.
+    unanswered: Vec<Arc<Connection>>,
     stage: Stage,
     /// How often it has asked by script, and when it did so last: a message speaks of one such ask.
     n_asks: u64,
     asked_at: Moment,
+    /// Where a release was sent that has not been answered.
+    released_at: Option<Arc<Connection>>,
     ear: Arc<Ear>,
     listens_at: Option<Arc<Connection>>,
     grant: Option<Grant>,
@@ -69,9 +73,11 @@ impl NativeClaim {
             request,
             since_us: 0,
             at: None,
+            unanswered: Vec::new(),
             stage: Stage::Nothing,
             n_asks: 0,
             asked_at: Moment::from_nanos(0),
+            released_at: None,
             ear: Arc::default(),
             listens_at: None,
             grant: None,
@@ -85,6 +91,10 @@ impl NativeClaim {
 
     async fn reach(&mut self, now: Moment) -> Result<&mut Arc<Connection>> {
         let connection = self.shared.client.reach(self.names.slot, now).await?;
+        if self.stage == Stage::Unsure {
+            let is_another = |at: &mut Arc<Connection>| !Arc::ptr_eq(at, &connection);
+            self.unanswered.extend(self.at.take_if(is_another));
+        }
         Ok(self.at.insert(connection))
     }
 
@@ -246,6 +256,16 @@ impl NativeClaim {
         Some(Grant { fence, n_fences: TURNS, lease: Lease::For(left) })
     }
 
+    /// An attempt that got no answer may still be on its way; whatever comes of it ends behind it.
+    fn release_behind_attempts(&mut self, now: Moment) {
+        for at in self.unanswered.drain(..) {
+            // As a whole text: nobody would see that the server does not know the script.
+            let text = RELEASE.text.as_bytes();
+            let call = Call::of(&[b"EVAL", text, b"1", &self.names.lock, &self.owner]);
+            self.shared.client.send_behind(&at, &call, now);
+        }
+    }
+
     fn listen_at(&mut self, at: &Arc<Connection>) {
         match &self.listens_at {
             Some(known) if Arc::ptr_eq(known, at) => {}
@@ -303,22 +323,23 @@ impl Claim for NativeClaim {
 
     async fn release(&mut self) -> Result<()> {
         self.listen_nowhere();
-        if self.stage == Stage::Nothing {
+        if self.stage == Stage::Nothing && self.unanswered.is_empty() {
             return Ok(());
         }
-        let call = Call::script(&RELEASE, &[&self.names.lock], &[&self.owner]);
-        let now = self.shared.client.latest();
-        if self.stage == Stage::Unsure
-            && let Some(at) = &self.at
-        {
-            // The attempt may still be on its way there; whatever comes of it ends behind it.
-            self.shared.client.send_behind(at, &call, now);
+        // Asked again because no answer came: that connection is not one to wait for.
+        if let Some(silent) = self.released_at.take() {
+            silent.retire();
         }
-        self.at = None;
+        let now = self.shared.client.latest();
+        let reached = self.reach(now).await.map(|at| Arc::clone(at));
+        self.release_behind_attempts(now);
+        self.released_at = Some(reached?);
+        let call = Call::script(&RELEASE, &[&self.names.lock], &[&self.owner]);
         let replies = self.call(&call, now).await?;
         match replies.first() {
             Some(Value::Int(released)) => {
                 self.stage = Stage::Nothing;
+                self.released_at = None;
                 if *released == 2 {
                     self.shared.contended.add(self.names.bucket);
                 }
