@@ -208,8 +208,8 @@ impl Client {
             let Some(error) = first_error(&replies) else { return Ok(replies) };
             match code(error) {
                 "NOSCRIPT" => self.load_scripts(at, now).await?,
-                // A slot is on its way, and its keys are here and there.
-                "TRYAGAIN" => return Err(refusal(error)),
+                // A slot is on its way, and its keys are here and there: this is still the right one.
+                "TRYAGAIN" => return Ok(replies),
                 code if is_out_of_office(code) => {
                     let error = refusal(error);
                     // It may be the wrong one by now: look again next time.

@@ -12,7 +12,7 @@ use super::{
     call::Call,
     client::Client,
     driver::gone,
-    refusal::{no_error, strange},
+    refusal::{code, first_error, no_error, strange},
     reply::{Answer, Reply},
     resp::{Digits, Value},
     script::Script,
@@ -80,6 +80,8 @@ impl Renewals {
         Ok(replies.first() == Some(&Value::Int(1)))
     }
 
+    /// Renews and tells those who wait. Leaves all in the group if its keys are on their way to another
+    /// server, some here and some there: then each has to go alone.
     async fn send(&self, client: &Client, group: &mut Vec<Due>, now: Moment) -> Result<()> {
         let Some(first) = group.first() else { return Ok(()) };
         let slot = first.renewal.slot;
@@ -90,7 +92,12 @@ impl Renewals {
             owners.zip(&ttls).flat_map(|(owner, ttl)| [owner, ttl.as_bytes()]).collect();
         let call = Call::script(self.script, &keys, &arguments);
         let mut at = client.reach_aside(slot, now).await?;
-        let replies = no_error(client.call(&mut at, slot, &call, now).await?)?;
+        let replies = client.call(&mut at, slot, &call, now).await?;
+        let is_torn = first_error(&replies).is_some_and(|error| code(error) == "TRYAGAIN");
+        if is_torn && group.len() > 1 {
+            return Ok(());
+        }
+        let replies = no_error(replies)?;
         match replies.first().and_then(Value::as_list) {
             Some(kept) if kept.len() == group.len() => {
                 let told = group.drain(..).zip(kept);
@@ -122,12 +129,15 @@ impl Batch<'_> {
         }
         // All at once: they travel together, and one that hangs keeps no other.
         let renewals = self.renewals;
-        let sent = groups.into_values().flatten().map(|mut group| async move {
+        let send = |mut group: Group| async move {
             if let Err(error) = renewals.send(client, &mut group.0, now).await {
                 group.0.drain(..).for_each(|due| due.answer.put(Err(error.echo())));
             }
-        });
-        together(sent.collect()).await;
+            group
+        };
+        let left = together(groups.into_values().flatten().map(send).collect()).await;
+        let alone = left.into_iter().flat_map(|mut group| mem::take(&mut group.0));
+        together(alone.map(|due| send(Group(vec![due]))).collect()).await;
     }
 }
 

@@ -1,9 +1,12 @@
 //! A cluster whose slots move and whose nodes die.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use lab::redis::{Cluster, Server};
-use lockkeeper::{ErrorKind, Guard, Locks};
+use lockkeeper::{ErrorKind, Guard, Locks, event::Event};
 use tokio::task::JoinHandle;
 
 use super::load::Load;
@@ -100,6 +103,48 @@ async fn while_a_slot_is_on_its_way_locks_are_held_and_taken_and_nothing_is_in_t
     let guard = tokio::time::timeout(LONG, waiter).await.unwrap().unwrap();
     assert!(guard.fence() > second);
     guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_of_a_slot_are_kept_while_some_are_here_and_some_are_there() {
+    let cluster = Cluster::start().unwrap();
+    let troubles = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&troubles);
+    let watch = move |event: &Event<'_>| {
+        if let Event::Troubled { error, .. } = event {
+            heard.lock().unwrap().push(error.to_string());
+        }
+    };
+    let url = format!("{}?dialect=plain", cluster.url());
+    let locks = Locks::builder().url(&url).observe(watch).connect().await.unwrap();
+    // Many, so that they are renewed together.
+    let names: Vec<_> = (0..50).map(|number| format!("{{slot}}{number}")).collect();
+    let mut taken = Vec::new();
+    for name in names.iter().map(String::as_str).chain(["{slot}goes"]) {
+        let lock = locks.lock(name).ttl(TTL);
+        taken.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+    }
+    let mut guards = Vec::new();
+    for guard in taken {
+        guards.push(guard.await.unwrap());
+    }
+    let (slot, from) = place_of(&cluster, "goes");
+    let to = another_primary(&cluster, from);
+    cluster.begin_move(slot, to).unwrap();
+    let port = cluster.nodes[to].port().to_string();
+    let migrate = ["MIGRATE", "127.0.0.1", &port, "{slot}goes", "0", "10000"];
+    assert!(cluster.nodes[from].command(&migrate).unwrap().is_ok());
+    // Longer than the leases.
+    for _ in 0..3 {
+        a_renewal().await;
+    }
+    assert!(guards.iter().all(Guard::is_held));
+    let torn = troubles.lock().unwrap().iter().find(|said| said.contains("TRYAGAIN")).cloned();
+    assert_eq!(torn, None, "renewals that could have gone alone");
+    cluster.finish_move(slot, to).unwrap();
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
