@@ -1,0 +1,124 @@
+//! Bytes that come in pieces, break off, or come twice.
+
+use std::time::Duration;
+
+use lab::proxy::Way;
+
+use super::{
+    modes::{PROXIED, on_each},
+    site::{AGES, Site, assert_exclusive, comes_free, released},
+};
+
+#[test]
+fn cut_mid_frame() {
+    on_each(PROXIED, async |site| {
+        let (locks, other) = (site.locks().await, site.other().await);
+        for way in [Way::Up, Way::Down] {
+            site.each_proxy(|proxy| proxy.cut_mid_frame(way));
+            let guard = locks.lock("the-key").ttl(AGES).acquire().await.unwrap();
+            assert_exclusive(&guard, &other).await;
+            site.each_proxy(|proxy| proxy.cut_mid_frame(way));
+            let fence = guard.fence();
+            released(guard).await;
+            comes_free(&other, "the-key", fence).await.release().await.unwrap();
+        }
+    });
+}
+
+/// Half a request does nothing, and a whole one whose reply is cut is known again.
+#[test]
+fn cut_at_every_byte_of_a_request() {
+    on_each(PROXIED, async |site| {
+        let (locks, other) = (site.locks().await, site.other().await);
+        // Through a whole request and beyond; steps without a common factor with its parts.
+        for n_bytes in (0..400).step_by(13) {
+            for way in [Way::Up, Way::Down] {
+                let key = format!("{way:?}{n_bytes}");
+                site.each_proxy(|proxy| proxy.cut_after(way, n_bytes));
+                let guard = locks.lock(&key).ttl(AGES).acquire().await.unwrap();
+                assert_exclusive(&guard, &other).await;
+                let fence = guard.fence();
+                released(guard).await;
+                site.each_proxy(lab::proxy::Proxy::heal);
+                comes_free(&other, &key, fence).await.release().await.unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn bytes_one_by_one() {
+    on_each(PROXIED, async |site| {
+        site.each_proxy(lab::proxy::Proxy::drip);
+        let (locks, other) = (site.locks().await, site.other().await);
+        let guard = locks.lock("the-key").ttl(AGES).acquire().await.unwrap();
+        let fence = guard.fence();
+        let waiter = site.waiter("the-key", AGES).await;
+        assert_exclusive(&guard, &other).await;
+        guard.release().await.unwrap();
+        let next = waiter.await.unwrap();
+        assert!(next.fence() > fence || fence == 0);
+        assert_exclusive(&next, &other).await;
+        next.release().await.unwrap();
+    });
+}
+
+impl Site {
+    /// Delivers the last request with this in it once more.
+    fn replay(&self, needle: &str) {
+        self.each_proxy(|proxy| drop(proxy.replay(needle).unwrap()));
+    }
+
+    /// Delivers the last attempt with this ttl once more: a release says nothing of ttls.
+    fn replay_attempt(&self, ttl: Duration) {
+        self.replay(&ttl.as_millis().to_string());
+    }
+}
+
+/// It finds its own lock or the next one's: either way nothing changes.
+#[test]
+fn attempt_delivered_again_while_held() {
+    on_each(PROXIED, async |site| {
+        let (locks, other) = (site.locks().await, site.other().await);
+        let guard = locks.lock("the-key").ttl(AGES).acquire().await.unwrap();
+        site.replay_attempt(AGES);
+        assert_exclusive(&guard, &other).await;
+        let fence = guard.fence();
+        guard.release().await.unwrap();
+        let next = comes_free(&other, "the-key", fence).await;
+        site.replay_attempt(AGES);
+        assert_exclusive(&next, &locks).await;
+        next.release().await.unwrap();
+        comes_free(&other, "the-key", fence).await.release().await.unwrap();
+    });
+}
+
+/// A lock may come of it that nobody holds, and that lasts no longer than its ttl.
+#[test]
+fn attempt_delivered_again_after_release() {
+    on_each(PROXIED, async |site| {
+        const TTL: Duration = Duration::from_millis(1973);
+        let (locks, other) = (site.locks().await, site.other().await);
+        let guard = locks.lock("the-key").ttl(TTL).acquire().await.unwrap();
+        let fence = guard.fence();
+        guard.release().await.unwrap();
+        comes_free(&other, "the-key", fence).await.release().await.unwrap();
+        site.replay_attempt(TTL);
+        comes_free(&other, "the-key", fence).await.release().await.unwrap();
+    });
+}
+
+/// It frees nobody else's lock.
+#[test]
+fn release_delivered_again() {
+    on_each(PROXIED, async |site| {
+        let (locks, other) = (site.locks().await, site.other().await);
+        let guard = locks.lock("the-key").ttl(AGES).acquire().await.unwrap();
+        let fence = guard.fence();
+        guard.release().await.unwrap();
+        let next = comes_free(&other, "the-key", fence).await;
+        site.replay("the-key");
+        assert_exclusive(&next, &locks).await;
+        next.release().await.unwrap();
+    });
+}
