@@ -64,7 +64,12 @@ impl Hello {
         if let Peer::Primary { .. } = self.peer {
             call.add(&[b"INFO"]);
         }
-        let replies = no_error(exchange(&mut stream, &call).await?)?;
+        let replies = exchange(&mut stream, &call).await?;
+        // The code of this refusal says nothing, and it may be that of the second command only.
+        if matches!(replies.get(1), Some(Value::Error(text)) if text.contains("DB index")) {
+            return Err(Error::refused("the server has no database of the number in the URL"));
+        }
+        let replies = no_error(replies)?;
         if let (Peer::Primary { evicting_allowed, may_move }, Some(Value::Text(info))) =
             (self.peer, replies.last())
         {

@@ -1,6 +1,7 @@
 //! What can go wrong between us and a Redis, one named test each, on every mode where it applies.
 
 mod delivery;
+mod input;
 mod interruptions;
 mod modes;
 mod processes;
