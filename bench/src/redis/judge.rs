@@ -85,10 +85,10 @@ pub(super) fn judge<'a>(samples: &[Samples], demands: impl Iterator<Item = &'a D
             Measure::ClientCpu => "the client CPU of",
             Measure::Unfairness => "the unfairness of",
         };
-        let figure = figure.unwrap_or(f64::NAN);
+        let figure = figure.map_or("unknown".into(), |figure| format!("{figure:.2}"));
         let figure = match demand.against {
-            Some(against) => format!("{figure:.2} times {what} {against}"),
-            None => format!("luckiest / unluckiest {figure:.2}"),
+            Some(against) => format!("{figure} times {what} {against}"),
+            None => format!("luckiest / unluckiest {figure}"),
         };
         let aim = demand.aim.map(|aim| format!(", the aim is {aim:.2}")).unwrap_or_default();
         println!("* {word}: {}, {figure} ({bound}{aim})", demand.row);

@@ -1,6 +1,7 @@
 //! Redis: against raw sockets and against every peer, each in a process of its own language.
 
 mod direct;
+mod foreign;
 mod judge;
 mod ours;
 mod peers;

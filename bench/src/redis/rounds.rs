@@ -121,8 +121,7 @@ impl Table {
         println!("\n### {}\n", self.title);
         let mut rows = Vec::new();
         for row in self.rows.iter().filter(|row| is_wanted(row.name)) {
-            // Connections are made, and compilers that work while a program runs have done so.
-            match self.run(row, self.window * 3, team) {
+            match self.run(row, row.language.warm_up(), team) {
                 Ok(_) => rows.push(*row),
                 Err(error) if row.name == base.name => return Err(error),
                 Err(error) => println!("Not run: {}: {error}\n", row.name),

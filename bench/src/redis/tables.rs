@@ -5,6 +5,7 @@ use std::time::Duration;
 use lab::redis::{Five, Server};
 
 use super::{
+    foreign,
     judge::{Bound, Demand},
     rounds::{
         Measure::{self, ClientCpu, Cycles, HandOvers, P50, ServerCpu, Unfairness},
@@ -31,8 +32,22 @@ const RSLOCK_TWO: Row = rust("rslock 0.10, multi_thread(2)", "rslock-two-threads
 const DISTRIBUTED: Row = rust("distributed-lock-redis 0.2", "distributed-lock");
 const DIRECT: Row = rust("bare direct hand-over, a connection each", "direct");
 
+const REDIS_PY: Row = peer("redis-py 8.1, Lock", Language::Python, "redis-py");
+const PYTHON: Row = peer("python-redis-lock 4.0", Language::Python, "python-redis-lock");
+const NODE: Row = peer("node-redlock 4.2", Language::Node, "node-redlock");
+const REDISSON: Row = peer("Redisson 4.7, RLock", Language::Java, "redisson");
+const REDISSON_FAIR: Row = peer("Redisson 4.7, fair lock", Language::Java, "redisson-fair");
+const REDSYNC: Row = peer("redsync 4.18", Language::Go, "redsync");
+const REDISLOCK: Row = peer("bsm/redislock 0.9", Language::Go, "redislock");
+
+const FOREIGN: [Row; 7] = [REDIS_PY, PYTHON, NODE, REDISSON, REDISSON_FAIR, REDSYNC, REDISLOCK];
+
 const fn rust(name: &'static str, variant: &'static str) -> Row {
-    Row { name, language: Language::Rust, variant, n_processes: 1 }
+    peer(name, Language::Rust, variant)
+}
+
+const fn peer(name: &'static str, language: Language, variant: &'static str) -> Row {
+    Row { name, language, variant, n_processes: 1 }
 }
 
 /// The same row, in two processes.
@@ -42,7 +57,7 @@ const fn twice(row: Row) -> Row {
 
 /// One task, with nobody else there.
 pub(crate) fn one(order: &Order) -> Result<Verdict> {
-    let peers = [RSLOCK, DISTRIBUTED];
+    let peers = [&[RSLOCK, DISTRIBUTED][..], &FOREIGN].concat();
     let mut demands = vec![
         Demand::faster(RELEASED.name, P50, RAW.name, 0.8),
         Demand::faster(DROPPED.name, P50, RAW.name, 1.3),
@@ -56,9 +71,13 @@ pub(crate) fn one(order: &Order) -> Result<Verdict> {
         n_rounds: 9,
         speed: P50,
         also: vec![ServerCpu, ClientCpu],
-        rows: [RAW, RELEASED, DROPPED].into_iter().chain(peers).collect(),
+        rows: [&[RAW, RELEASED, DROPPED][..], &peers].concat(),
         demands,
     };
+    for row in table.rows.iter().filter(|row| order.wants(row.name)) {
+        // Installing needs more than one core; what fails is told when the row is to run.
+        let _ = foreign::program(row.language);
+    }
     // What is started from here on stays on this core too.
     let _pin = Pin::new()?;
     alone(order, &[table])
@@ -66,7 +85,7 @@ pub(crate) fn one(order: &Order) -> Result<Verdict> {
 
 /// Many tasks, each with a key of its own.
 pub(crate) fn many(order: &Order) -> Result<Verdict> {
-    let peers = [RSLOCK, RSLOCK_TWO, DISTRIBUTED];
+    let peers = [&[RSLOCK, RSLOCK_TWO, DISTRIBUTED][..], &FOREIGN].concat();
     let mut demands = vec![
         Demand::faster(CURRENT.name, Cycles, RAW.name, 0.65).aiming_at(0.85),
         Demand::faster(TWO_THREADS.name, Cycles, RAW.name, 0.55).aiming_at(0.7),
@@ -84,7 +103,7 @@ pub(crate) fn many(order: &Order) -> Result<Verdict> {
         n_rounds: 7,
         speed: Cycles,
         also: vec![ServerCpu, ClientCpu],
-        rows: [RAW, CURRENT, TWO_THREADS].into_iter().chain(peers).collect(),
+        rows: [&[RAW, CURRENT, TWO_THREADS][..], &peers].concat(),
         demands,
     };
     alone(order, &[table])
@@ -92,9 +111,11 @@ pub(crate) fn many(order: &Order) -> Result<Verdict> {
 
 /// Many contenders for one key.
 pub(crate) fn hot(order: &Order) -> Result<Verdict> {
-    let peers = [RSLOCK, DISTRIBUTED];
+    let peers = [&[RSLOCK, DISTRIBUTED][..], &FOREIGN].concat();
     let mut demands = vec![
         Demand::faster(APART.name, HandOvers, DIRECT.name, 0.8),
+        Demand::faster(APART.name, HandOvers, REDISSON.name, 3.0),
+        Demand::faster(APART.name, HandOvers, REDISSON_FAIR.name, 3.0),
         Demand {
             row: APART.name,
             measure: Unfairness,
@@ -103,16 +124,18 @@ pub(crate) fn hot(order: &Order) -> Result<Verdict> {
             aim: None,
         },
     ];
-    demands.extend(ahead(&[APART], HandOvers, &peers));
+    let others: Vec<_> =
+        peers.iter().filter(|row| row.language != Language::Java).copied().collect();
+    demands.extend(ahead(&[APART], HandOvers, &others));
     let apart = Table {
-        title: "redis-hot: 64 contenders for one key, a connection each",
+        title: "redis-hot: 64 contenders for one key",
         keys: Keys::Same,
         n_contenders: N_CONTENDERS,
         window: Duration::from_millis(800),
         n_rounds: 5,
         speed: HandOvers,
         also: vec![Cycles, Unfairness],
-        rows: [DIRECT, APART].into_iter().chain(peers).collect(),
+        rows: [&[DIRECT, APART][..], &peers].concat(),
         demands,
     };
     let together = Table {
@@ -131,7 +154,7 @@ pub(crate) fn hot(order: &Order) -> Result<Verdict> {
 
 /// A majority of five servers.
 pub(crate) fn redlock(order: &Order) -> Result<Verdict> {
-    let peers = [DISTRIBUTED];
+    let peers = [DISTRIBUTED, REDSYNC, NODE];
     let table = |title, n_contenders, speed, window, times| {
         let mut demands = vec![Demand::faster(CURRENT.name, speed, RSLOCK.name, times)];
         demands.extend(ahead(&[CURRENT], speed, &peers));
@@ -143,7 +166,7 @@ pub(crate) fn redlock(order: &Order) -> Result<Verdict> {
             n_rounds: 7,
             speed,
             also: vec![ServerCpu, ClientCpu],
-            rows: [RSLOCK, CURRENT].into_iter().chain(peers).collect(),
+            rows: [&[RSLOCK, CURRENT][..], &peers].concat(),
             demands,
         }
     };

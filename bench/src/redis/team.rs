@@ -2,21 +2,37 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    env,
-    process::Command,
     time::Duration,
 };
 
 use lab::{Process, usage::cpu_ticks};
 use nix::unistd::{SysconfVar, sysconf};
 
-use super::talk::{Answer, Request};
+use super::{
+    foreign,
+    talk::{Answer, Request},
+};
 use crate::Result;
 
 /// What a worker is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Language {
     Rust,
+    Python,
+    Node,
+    Java,
+    Go,
+}
+
+impl Language {
+    /// How long it must run before it is as fast as it gets: some compile while they run.
+    pub(crate) fn warm_up(self) -> Duration {
+        match self {
+            Self::Java => Duration::from_secs(8),
+            Self::Node => Duration::from_secs(2),
+            Self::Rust | Self::Python | Self::Go => Duration::from_millis(500),
+        }
+    }
 }
 
 /// Longer than what any worker needs beyond the time of a run: the last ones in line.
@@ -83,7 +99,7 @@ impl Team {
         match self.workers.entry((language, number)) {
             Entry::Occupied(worker) => Ok(worker.into_mut()),
             Entry::Vacant(place) => {
-                let mut command = program(language)?;
+                let mut command = foreign::program(language)?;
                 command.args(&self.addresses);
                 Ok(place.insert(Process::start(command)?))
             }
@@ -101,12 +117,4 @@ impl Team {
         }
         Ok((server, client))
     }
-}
-
-fn program(language: Language) -> Result<Command> {
-    let mut command = match language {
-        Language::Rust => Command::new(env::current_exe()?),
-    };
-    command.arg("worker");
-    Ok(command)
 }
