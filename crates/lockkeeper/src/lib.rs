@@ -12,6 +12,10 @@ mod locks;
 pub mod observe;
 mod owner;
 mod several;
+#[cfg_attr(
+    not(feature = "redis"),
+    allow(dead_code, reason = "only engines with servers need all of it")
+)]
 mod url;
 
 mod alarm;
@@ -28,6 +32,10 @@ mod partings;
 mod roll;
 mod seat;
 mod steward;
+#[cfg_attr(
+    not(feature = "redis"),
+    allow(dead_code, reason = "only engines with servers need all of it")
+)]
 mod sync;
 mod ticket;
 mod turn;
