@@ -259,9 +259,9 @@ impl NativeClaim {
     /// An attempt that got no answer may still be on its way; whatever comes of it ends behind it.
     fn release_behind_attempts(&mut self, now: Moment) {
         for at in self.unanswered.drain(..) {
-            // As a whole text: nobody would see that the server does not know the script.
-            let text = RELEASE.text.as_bytes();
-            let call = Call::of(&[b"EVAL", text, b"1", &self.names.lock, &self.owner]);
+            // With its text: nobody would see that the server does not know the script any more.
+            let mut call = Call::of(&[b"SCRIPT", b"LOAD", RELEASE.text.as_bytes()]);
+            call.add_script(&RELEASE, &[&self.names.lock], &[&self.owner]);
             self.shared.client.send_behind(&at, &call, now);
         }
     }
