@@ -1,6 +1,6 @@
 //! Which servers are taken, and which are not.
 
-use lab::proxy::Proxy;
+use lab::{proxy::Proxy, redis::Secure};
 use lockkeeper::{ErrorKind, Locks};
 
 use super::{super::labs::Redlock, KEY, cut_off, in_time};
@@ -110,4 +110,24 @@ async fn the_rights_on_the_page_are_enough_and_needed() {
         Err(error) => error,
     };
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+}
+
+#[tokio::test]
+async fn tls_is_for_all_servers() {
+    let servers = [(); 3].map(|()| Secure::start().unwrap());
+    let mut authorities = Vec::new();
+    for server in &servers {
+        server.add_user(&rights()[2..].join(" ")).unwrap();
+        authorities.extend(std::fs::read(server.ca_path()).unwrap());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, authorities).unwrap();
+    let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port())).join(",");
+    let url = format!("redlocks://locks:password@{hosts}?ca={}", ca.display());
+    let locks = Locks::connect(&url).await.unwrap();
+    locks.lock(KEY).acquire().await.unwrap().release().await.unwrap();
+    // Without the certificates nobody is trusted.
+    let (url, _) = url.split_once('?').unwrap();
+    Locks::connect(url).await.unwrap_err();
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use lab::proxy::{Proxy, Then};
+use lab::{
+    proxy::{Proxy, Then, Way},
+    redis::Client,
+};
 use lockkeeper::Locks;
 
 use super::{super::labs::Redlock, KEY, eventually, in_time};
@@ -81,4 +84,46 @@ async fn a_lost_answer_to_a_release_frees_the_key() {
         eventually("all five to be free", || lab.n_held() == 0).await;
         locks.lock(KEY).acquire_within(LONG).await.unwrap().release().await.unwrap();
     }
+}
+
+/// Reads what a server runs until somebody who asked for the lock has given it back over the same
+/// connection.
+fn see_it_given_back(mut monitor: Client) {
+    let mut asked_by = None;
+    loop {
+        let line = monitor.receive().unwrap().text();
+        let is_ours = line.contains(KEY) && !line.contains(" lua] ");
+        // As in: 1700000000.000001 [0 127.0.0.1:4711] "SET" "invoice:42" …
+        let who = line.split(' ').nth(2).map(str::to_owned);
+        match (&asked_by, is_ours) {
+            (None, true) if line.contains("\"SET\"") => asked_by = who,
+            (Some(_), true) if asked_by == who && line.contains("\"EVAL") => return,
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_on_its_way_is_followed_by_its_release() {
+    let lab = Redlock::start();
+    let locks = Locks::builder().url(&lab.url()).answer_within(Duration::from_millis(1500));
+    let locks = locks.connect().await.unwrap();
+    let held = &lab.proxies[..3];
+    held.iter().for_each(|proxy| proxy.hold(Way::Up));
+    // Somebody else asks when the connections have been silent for a second: others are opened, and
+    // the release has to go both ways.
+    let (one, other) = (locks.lock(KEY).ttl(LONG * 2), locks.lock("another"));
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        other.try_acquire().await.unwrap_err();
+    };
+    let (answer, ()) = in_time(async { tokio::join!(one.try_acquire(), later) }).await;
+    answer.unwrap_err();
+    let monitors = lab.servers()[..3].iter().map(|server| server.monitor().unwrap());
+    let monitors: Vec<_> = monitors.collect();
+    held.iter().for_each(Proxy::heal);
+    for monitor in monitors {
+        tokio::task::spawn_blocking(|| see_it_given_back(monitor)).await.unwrap();
+    }
+    eventually("all five to be free", || lab.n_held() == 0).await;
 }
