@@ -116,7 +116,9 @@ impl RedlockClaim {
     /// Gives everything back that this attempt has got or may still get, without waiting.
     fn give_back(&mut self, now: Moment) {
         let call = self.asker.release_unseen(&self.names.lock);
-        self.stakes.iter_mut().for_each(|stake| stake.give_back(&call, now));
+        for (stake, server) in self.stakes.iter_mut().zip(&self.shared.servers) {
+            stake.give_back(server, &call, now);
+        }
         self.next_round();
     }
 

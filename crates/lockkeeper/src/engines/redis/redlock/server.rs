@@ -105,6 +105,11 @@ impl Server {
         no_error(answer?)
     }
 
+    /// Sends a call behind one that was not answered; nobody waits for it.
+    pub(super) fn send_behind(&self, at: &Connection, call: &Call, now: Moment) {
+        self.client.send_behind(at, call, now);
+    }
+
     pub(super) fn latest(&self) -> Moment {
         self.client.latest()
     }

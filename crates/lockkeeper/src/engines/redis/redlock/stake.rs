@@ -3,13 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    super::{
-        call::Call,
-        connection::{Connection, Haste},
-        refusal::strange,
-        resp::Value,
-        slot::Slot,
-    },
+    super::{call::Call, connection::Connection, refusal::strange, resp::Value, slot::Slot},
     question::{Question, SMALLEST_FENCE},
     server::Server,
     tally::Vote,
@@ -84,19 +78,25 @@ impl Stake {
 
     /// Sends the release of what the server has or may get, and does not wait: it runs behind what
     /// was asked there.
-    pub(super) fn give_back(&mut self, call: &Call, now: Moment) {
-        self.give_back_older(call, None, now);
+    pub(super) fn give_back(&mut self, server: &Server, call: &Call, now: Moment) {
+        self.give_back_older(server, call, None, now);
         if let (Stage::Unsure | Stage::Holds, Some(at)) = (self.stage, &self.at) {
-            drop(at.send(call, now, Haste::Now));
+            server.send_behind(at, call, now);
             self.stage = Stage::GivenBack;
         }
     }
 
     /// What is still on its way over other connections ends there, behind it.
-    fn give_back_older(&mut self, call: &Call, except: Option<&Arc<Connection>>, now: Moment) {
+    fn give_back_older(
+        &mut self,
+        server: &Server,
+        call: &Call,
+        except: Option<&Arc<Connection>>,
+        now: Moment,
+    ) {
         for at in self.older.drain(..) {
             if !except.is_some_and(|except| Arc::ptr_eq(except, &at)) {
-                drop(at.send(call, now, Haste::Now));
+                server.send_behind(&at, call, now);
             }
         }
     }
@@ -118,7 +118,7 @@ impl Stake {
             self.older.extend(self.at.take());
             self.stage = Stage::GivenBack;
         }
-        self.give_back_older(&release.unseen, reached_at, now);
+        self.give_back_older(server, &release.unseen, reached_at, now);
         server.call(&mut reached?, slot, &release.call, now).await?;
         self.stage = Stage::Nothing;
         Ok(true)

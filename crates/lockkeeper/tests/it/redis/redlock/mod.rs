@@ -11,6 +11,7 @@ use crate::tools::LONG;
 mod connecting;
 mod faults;
 mod fences;
+mod groups;
 mod lost;
 mod wire;
 
