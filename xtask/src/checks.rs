@@ -8,7 +8,7 @@ use crate::{
 };
 
 pub(crate) fn all() -> Done {
-    packages::ensure()?;
+    packages::ensure(packages::FOR_TESTS)?;
     cargo(&["fmt", "--all", "--check"])?;
     lints()?;
     cargo_with(

@@ -1,4 +1,4 @@
-//! The chores of this repository: `cargo xtask test | bench | proof`.
+//! The chores of this repository: `cargo xtask test | bench | interop | proof`.
 #![allow(clippy::print_stderr, reason = "this is a command")]
 
 mod checks;
@@ -13,6 +13,7 @@ usage: cargo xtask COMMAND
   test            installs what the tests need, then runs format, lints, tests, docs and examples
   proof [NAME]    heavy proofs with real processes (all of them without a name; --quick, --seed N)
   bench [TABLE]   side by side with the raw engine and with peers (--check fails on a missed ratio)
+  interop         shares locks with the real clients of other languages (--only CLIENT)
 ";
 
 fn main() -> ExitCode {
@@ -22,6 +23,9 @@ fn main() -> ExitCode {
             ("test", []) => checks::all(),
             ("proof", rest) => steps::proof(rest),
             ("bench", rest) => steps::bench(rest),
+            ("interop", rest) => {
+                packages::ensure(packages::FOR_INTEROP).and_then(|()| steps::interop(rest))
+            }
             _ => Err(USAGE.into()),
         },
         None => Err(USAGE.into()),

@@ -1,11 +1,14 @@
-//! What the tests need of the system, and how to get it.
+//! What is needed of the system, and how to get it.
 
 use std::{path::PathBuf, process::Command};
 
 use crate::steps::{Done, run};
 
-/// A program that tests start, and the Debian package it comes with.
-const NEEDED: &[(&str, &str)] = &[
+/// A program that is started, and the Debian package it comes with.
+type Program = (&'static str, &'static str);
+
+/// What tests start.
+pub(crate) const FOR_TESTS: &[Program] = &[
     ("sh", "dash"),
     ("setsid", "util-linux"),
     ("script", "bsdutils"),
@@ -15,9 +18,19 @@ const NEEDED: &[(&str, &str)] = &[
     ("redis-cli", "redis-tools"),
 ];
 
+/// What the clients of other languages are installed with and run by, and their servers.
+pub(crate) const FOR_INTEROP: &[Program] = &[
+    ("redis-server", "redis-server"),
+    ("python3", "python3-venv"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
+    ("javac", "default-jdk-headless"),
+    ("mvn", "maven"),
+];
+
 /// Installs what is missing if it may, and says what is missing if it may not.
-pub(crate) fn ensure() -> Done {
-    let mut missing: Vec<_> = NEEDED
+pub(crate) fn ensure(needed: &[Program]) -> Done {
+    let mut missing: Vec<_> = needed
         .iter()
         .filter(|(program, _)| !is_there(program))
         .map(|(_, package)| *package)
@@ -28,7 +41,7 @@ pub(crate) fn ensure() -> Done {
     }
     let packages = missing.join(" ");
     if !is_there("apt-get") || !is_root() {
-        return Err(format!("the tests need more programs: apt-get install {packages} (as root)"));
+        return Err(format!("more programs are needed: apt-get install {packages} (as root)"));
     }
     eprintln!("$ apt-get install {packages}");
     run(Command::new("apt-get").args(["update", "--quiet"]))?;

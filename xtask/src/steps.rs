@@ -48,3 +48,9 @@ pub(crate) fn bench(rest: &[String]) -> Done {
     let run = ["run", "--release", "--manifest-path", "bench/Cargo.toml", "--"];
     cargo(&run.into_iter().chain(rest.iter().map(String::as_str)).collect::<Vec<_>>())
 }
+
+/// The clients of other languages, in a workspace of its own for the same reason.
+pub(crate) fn interop(rest: &[String]) -> Done {
+    let run = ["run", "--manifest-path", "interop/Cargo.toml", "--"];
+    cargo(&run.into_iter().chain(rest.iter().map(String::as_str)).collect::<Vec<_>>())
+}

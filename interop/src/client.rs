@@ -1,0 +1,131 @@
+//! The clients of other languages, and what each of them can do.
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) name: &'static str,
+    pub(crate) language: Language,
+    /// How we have to be asked to share with it.
+    pub(crate) sharing: Sharing,
+    /// Whether the same owner may come in twice.
+    pub(crate) reenters: bool,
+    /// How its leases are made to last longer.
+    pub(crate) renewal: Renewal,
+    /// Whether it is told that a lock which it wanted to unlock was not its own.
+    pub(crate) refuses: bool,
+    /// What cannot be shared, for the reader of the table.
+    pub(crate) but: &'static str,
+}
+
+/// What its worker is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    Python,
+    Node,
+    Java,
+}
+
+/// The servers, and our URL for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    Plain { prefix: &'static str },
+    Redisson,
+    RedissonInCluster,
+    Redlock,
+}
+
+impl Sharing {
+    /// Whether those who wait are told of a release by a message, on both sides.
+    pub(crate) fn tells(self) -> bool {
+        matches!(self, Self::Redisson | Self::RedissonInCluster)
+    }
+}
+
+/// How a client makes its leases last longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    None,
+    /// When its user asks for it.
+    ByHand,
+    /// By itself, before this many milliseconds are over.
+    ByItself {
+        lease_ms: i64,
+    },
+}
+
+pub(crate) const CLIENTS: [Client; 8] = [
+    Client {
+        name: "redis-py",
+        language: Language::Python,
+        sharing: Sharing::Plain { prefix: "" },
+        reenters: false,
+        renewal: Renewal::ByHand,
+        refuses: true,
+        but: "nobody is told of a release: both sides ask again and again",
+    },
+    Client {
+        name: "python-redis-lock",
+        language: Language::Python,
+        sharing: Sharing::Plain { prefix: "lock:" },
+        reenters: false,
+        renewal: Renewal::ByItself { lease_ms: 6000 },
+        refuses: true,
+        but: "its own wake-up list is not written by us: after a release of ours, one of its waiters \
+              sleeps until its own `timeout` or `expire` is over, and without either, for ever",
+    },
+    Client {
+        name: "node-redlock",
+        language: Language::Node,
+        sharing: Sharing::Plain { prefix: "" },
+        reenters: false,
+        renewal: Renewal::ByItself { lease_ms: 6000 },
+        refuses: true,
+        but: "nobody is told of a release: both sides ask again and again",
+    },
+    Client {
+        name: "node-redisson",
+        language: Language::Node,
+        sharing: Sharing::Redisson,
+        reenters: true,
+        renewal: Renewal::ByItself { lease_ms: 30_000 },
+        refuses: true,
+        but: "it names the channel of a key such as `a{b}` otherwise than Redisson and we do: no \
+              wake-up there",
+    },
+    Client {
+        name: "redisson",
+        language: Language::Java,
+        sharing: Sharing::Redisson,
+        reenters: true,
+        renewal: Renewal::ByItself { lease_ms: 30_000 },
+        refuses: true,
+        but: "",
+    },
+    Client {
+        name: "redisson-cluster",
+        language: Language::Java,
+        sharing: Sharing::RedissonInCluster,
+        reenters: true,
+        renewal: Renewal::ByItself { lease_ms: 30_000 },
+        refuses: true,
+        but: "",
+    },
+    Client {
+        name: "node-redlock-five",
+        language: Language::Node,
+        sharing: Sharing::Redlock,
+        reenters: false,
+        renewal: Renewal::ByItself { lease_ms: 6000 },
+        refuses: true,
+        but: "nobody is told of a release: both sides ask again and again",
+    },
+    Client {
+        name: "redlock-py-five",
+        language: Language::Python,
+        sharing: Sharing::Redlock,
+        reenters: false,
+        renewal: Renewal::None,
+        refuses: false,
+        but: "it renews nothing, and does not say when it unlocks what is not its own",
+    },
+];
