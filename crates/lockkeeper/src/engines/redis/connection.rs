@@ -3,7 +3,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     task::Waker,
     time::Duration,
 };
@@ -35,8 +38,14 @@ pub(super) struct Connection {
     pub(super) ears: Ears,
     /// Which fence counters have been lifted to the server's time since this connection stands.
     pub(super) lifted: Bits,
+    /// When the oldest call was sent that is not answered, in nanoseconds; [`NONE`] if all are, and
+    /// [`UNFIT`] when there shall be no more. Kept beside the state, so that looking is free.
+    oldest: AtomicU64,
     state: Mutex<State>,
 }
+
+const NONE: u64 = u64::MAX - 1;
+const UNFIT: u64 = 0;
 
 #[derive(Debug)]
 struct State {
@@ -113,7 +122,8 @@ impl Connection {
             wire: None,
         };
         let (ears, lifted) = (Ears::default(), Bits::default());
-        Self { host, channel, ears, lifted, state: Mutex::new(state) }
+        let oldest = AtomicU64::new(NONE);
+        Self { host, channel, ears, lifted, oldest, state: Mutex::new(state) }
     }
 
     /// Sends a call, now or together with others.
@@ -133,6 +143,9 @@ impl Connection {
         let n_left = call.n_replies;
         let values = Vec::with_capacity(n_left.into());
         state.pending.push_back(Pending { answer, n_left, values, sent_at: now });
+        if state.pending.len() == 1 {
+            self.note_oldest(&state);
+        }
         if haste == Haste::Now && is_quiet {
             state.write_at_once();
         }
@@ -144,16 +157,25 @@ impl Connection {
 
     /// Whether new calls may go here.
     pub(super) fn is_fit(&self, now: Moment) -> bool {
-        let state = locked(&self.state);
-        match state.stage {
-            Stage::Connecting | Stage::Open => {
-                state.pending.front().is_none_or(|oldest| now.since(oldest.sent_at) < STALLED_AFTER)
-            }
-            Stage::Retired | Stage::Ended(_) => false,
+        match self.oldest.load(Ordering::Relaxed) {
+            UNFIT => false,
+            NONE => true,
+            oldest => now.since(Moment::from_nanos(oldest)) < STALLED_AFTER,
         }
     }
 
-    /// Whether the server has ever answered here.
+    /// Notes what [`is_fit`](Self::is_fit) needs to know.
+    fn note_oldest(&self, state: &State) {
+        let oldest = match state.stage {
+            Stage::Connecting | Stage::Open => state
+                .pending
+                .front()
+                .map_or(NONE, |oldest| oldest.sent_at.as_nanos().clamp(1, NONE)),
+            Stage::Retired | Stage::Ended(_) => UNFIT,
+        };
+        self.oldest.store(oldest, Ordering::Relaxed);
+    }
+
     pub(super) fn has_opened(&self) -> bool {
         locked(&self.state).has_opened
     }
@@ -167,6 +189,7 @@ impl Connection {
         let mut state = locked(&self.state);
         if let Stage::Connecting | Stage::Open = state.stage {
             state.stage = Stage::Retired;
+            self.note_oldest(&state);
         }
         let driver = state.driver.take();
         drop(state);
@@ -228,6 +251,7 @@ impl Connection {
                 whole.extend(state.pending.pop_front());
             }
         }
+        self.note_oldest(&state);
         Ok(())
     }
 
@@ -239,6 +263,7 @@ impl Connection {
                 return;
             }
             state.stage = Stage::Ended(why.echo());
+            self.note_oldest(&state);
             state.out = Vec::new();
             (std::mem::take(&mut state.pending), state.wire.take())
         };

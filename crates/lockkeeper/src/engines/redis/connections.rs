@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex,
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -15,13 +15,7 @@ use std::{
 use tokio::runtime::{Handle, Id};
 
 use super::{connection::Connection, driver, handshake::Hello, home::Home};
-use crate::{
-    engine::Moment,
-    error::Result,
-    fork::Origin,
-    sync::{self, locked},
-    url::Host,
-};
+use crate::{engine::Moment, error::Result, fork::Origin, sync, url::Host};
 
 #[derive(Debug)]
 pub(super) struct Connections {
@@ -29,7 +23,7 @@ pub(super) struct Connections {
     /// What the channels of our connections begin with: nobody else's do.
     name: String,
     n_opened: AtomicU64,
-    list: Mutex<List>,
+    list: RwLock<List>,
     home: Arc<Home>,
     origin: Origin,
 }
@@ -63,7 +57,7 @@ impl Connections {
             hello: Arc::new(hello),
             name,
             n_opened: AtomicU64::new(0),
-            list: Mutex::default(),
+            list: RwLock::default(),
             home,
             origin: Origin::here(),
         }
@@ -76,14 +70,12 @@ impl Connections {
     /// What whoever asks has for this server.
     pub(super) fn known(&self, host: &Host, now: Moment) -> Known {
         let id = runtime().as_ref().map(Handle::id);
-        let list = locked(&self.list);
+        let list = self.read();
         // Who was found to be on a runtime that will not do is served at home.
         let id = id.filter(|id| list.runtimes.get(id) != Some(&false));
-        match list.entries.iter().find(|entry| entry.runtime == id && entry.host == *host) {
+        match list.find(id, host) {
             None => Known::Nothing,
-            Some(entry) if entry.connection.is_fit(now) => {
-                Known::Fit(Arc::clone(&entry.connection))
-            }
+            Some(known) if known.is_fit(now) => Known::Fit(Arc::clone(known)),
             Some(_) => Known::Unfit,
         }
     }
@@ -92,7 +84,10 @@ impl Connections {
     pub(super) fn get(&self, host: &Host, now: Moment) -> Result<Arc<Connection>> {
         let runtime = runtime();
         let id = runtime.as_ref().map(Handle::id);
-        let mut list = locked(&self.list);
+        if let Some(connection) = self.read().find(id, host).filter(|known| known.is_fit(now)) {
+            return Ok(Arc::clone(connection));
+        }
+        let mut list = self.write();
         if let Some(connection) = list.get(id, host, now) {
             return Ok(connection);
         }
@@ -111,6 +106,14 @@ impl Connections {
         Ok(connection)
     }
 
+    fn read(&self) -> RwLockReadGuard<'_, List> {
+        self.list.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, List> {
+        self.list.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn open(&self, host: &Host, runtime: &Handle) -> Arc<Connection> {
         let number = self.n_opened.fetch_add(1, Ordering::Relaxed);
         let channel = format!("{}:{number}", self.name);
@@ -126,6 +129,11 @@ impl Connections {
 }
 
 impl List {
+    fn find(&self, runtime: Option<Id>, host: &Host) -> Option<&Arc<Connection>> {
+        let is_it = |entry: &&Entry| entry.runtime == runtime && entry.host == *host;
+        self.entries.iter().find(is_it).map(|entry| &entry.connection)
+    }
+
     fn get(&mut self, runtime: Option<Id>, host: &Host, now: Moment) -> Option<Arc<Connection>> {
         let is_it = |entry: &Entry| entry.runtime == runtime && entry.host == *host;
         let at = self.entries.iter().position(is_it)?;
@@ -161,7 +169,7 @@ impl Drop for Connections {
     fn drop(&mut self) {
         // In a forked child the connections are the parent's.
         if self.origin.is_here() {
-            locked(&self.list).entries.iter().for_each(|entry| entry.connection.retire());
+            self.read().entries.iter().for_each(|entry| entry.connection.retire());
         }
     }
 }

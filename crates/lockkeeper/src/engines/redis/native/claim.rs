@@ -48,7 +48,8 @@ pub(super) struct NativeClaim {
     asked_at: Moment,
     /// Where a release was sent that has not been answered.
     released_at: Option<Arc<Connection>>,
-    ear: Arc<Ear>,
+    /// From its first ask on, when it waits.
+    ear: Option<Arc<Ear>>,
     listens_at: Option<Arc<Connection>>,
     grant: Option<Grant>,
 }
@@ -78,7 +79,7 @@ impl NativeClaim {
             n_asks: 0,
             asked_at: Moment::from_nanos(0),
             released_at: None,
-            ear: Arc::default(),
+            ear: None,
             listens_at: None,
             grant: None,
         }
@@ -244,7 +245,7 @@ impl NativeClaim {
     /// A grant that was told by message: it lasts from after our last ask, so counting from that ask
     /// is on the safe side. One that says nothing about that ask is old.
     fn heard(&mut self, now: Moment) -> Option<Grant> {
-        let message = self.ear.take_message()?;
+        let message = self.ear.as_ref()?.take_message()?;
         let message = std::str::from_utf8(&message).ok()?;
         let mut words = message.split(' ').skip(1);
         let (ask, fence) = (words.next()?.parse::<u64>().ok()?, words.next()?.parse().ok()?);
@@ -271,15 +272,15 @@ impl NativeClaim {
             Some(known) if Arc::ptr_eq(known, at) => {}
             _ => {
                 self.listen_nowhere();
-                at.ears.add(&self.owner, &self.ear);
+                at.ears.add(&self.owner, self.ear.get_or_insert_default());
                 self.listens_at = Some(Arc::clone(at));
             }
         }
     }
 
     fn listen_nowhere(&mut self) {
-        if let Some(at) = self.listens_at.take() {
-            at.ears.remove(&self.owner, &self.ear);
+        if let (Some(at), Some(ear)) = (self.listens_at.take(), &self.ear) {
+            at.ears.remove(&self.owner, ear);
         }
     }
 }
@@ -350,7 +351,10 @@ impl Claim for NativeClaim {
     }
 
     async fn changed(&mut self) {
-        self.ear.rung().await;
+        match &self.ear {
+            Some(ear) => ear.rung().await,
+            None => std::future::pending().await,
+        }
     }
 }
 
