@@ -22,6 +22,12 @@ fn lose(proxies: &[Proxy], needle: &str, then: Then) {
     proxies.iter().for_each(|proxy| proxy.lose_replies(1, needle, then));
 }
 
+/// All servers have been asked what they were not to answer; a majority may have decided before.
+async fn are_lost(lab: &Redlock) {
+    let are_lost = || lab.proxies.iter().all(Proxy::has_lost_replies);
+    eventually("the answers to be lost", are_lost).await;
+}
+
 #[tokio::test]
 async fn a_lost_answer_to_asking_does_not_block_the_one_who_asked() {
     for then in [Then::Cut, Then::Silence] {
@@ -33,10 +39,7 @@ async fn a_lost_answer_to_asking_does_not_block_the_one_who_asked() {
             // Far beyond what may be waited for here: it must not be its own stranger.
             let lock = locks.lock(KEY).ttl(LONG * 2);
             let guard = lock.acquire_within(LONG).await.unwrap();
-            eventually("the answers to be lost", || {
-                lab.proxies.iter().all(Proxy::has_lost_replies)
-            })
-            .await;
+            are_lost(&lab).await;
             assert!(lab.locks().await.lock(KEY).try_acquire().await.unwrap().is_none());
             let _ = guard.release().await;
             let next = lab.locks().await.lock(KEY).acquire_within(LONG).await.unwrap();
@@ -52,7 +55,7 @@ async fn one_who_only_tried_leaves_nothing_behind() {
         let locks = hasty(&lab).await;
         lose(&lab.proxies[..3], KEY, then);
         in_time(locks.lock(KEY).ttl(LONG * 2).try_acquire()).await.unwrap_err();
-        assert!(lab.proxies.iter().all(Proxy::has_lost_replies));
+        are_lost(&lab).await;
         eventually("all five to be free", || lab.n_held() == 0).await;
     }
 }
@@ -65,7 +68,7 @@ async fn a_lost_answer_to_a_renewal_is_not_a_loss() {
         let guard = locks.lock(KEY).ttl(TTL * 2).acquire().await.unwrap();
         lose(&lab.proxies, KEY, then);
         tokio::time::sleep(TTL * 3).await;
-        assert!(lab.proxies.iter().all(Proxy::has_lost_replies));
+        are_lost(&lab).await;
         assert!(guard.is_held());
         assert!(lab.locks().await.lock(KEY).try_acquire().await.unwrap().is_none());
     }
@@ -80,7 +83,7 @@ async fn a_lost_answer_to_a_release_frees_the_key() {
         eventually("all five to have it", || lab.n_held() == 5).await;
         lose(&lab.proxies, KEY, then);
         let _ = in_time(guard.release()).await;
-        assert!(lab.proxies.iter().all(Proxy::has_lost_replies));
+        are_lost(&lab).await;
         eventually("all five to be free", || lab.n_held() == 0).await;
         locks.lock(KEY).acquire_within(LONG).await.unwrap().release().await.unwrap();
     }
