@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use lab::redis::Sentinels;
-use lockkeeper::{ErrorKind, Locks};
+use lab::redis::{Reply, Sentinels};
+use lockkeeper::{ErrorKind, Guard, Locks, Result, blocking::block_on};
+use tokio::task::JoinHandle;
 
 use crate::tools::LONG;
 
@@ -38,42 +39,76 @@ async fn a_grant_that_too_few_replicas_have_is_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_is_handed_over_is_seen_by_replicas_too() {
+async fn one_who_waits_for_replicas_does_not_keep_the_lock_meanwhile() {
     let all = Sentinels::start().unwrap();
-    let (here, there) = (connect(&all, 2, "native").await, connect(&all, 2, "native").await);
-    let guard = here.lock("passed").acquire_within(LONG).await.unwrap();
-    let waits = there.lock("passed");
-    let waiter = tokio::spawn(async move { waits.acquire_within(LONG).await });
-    while here.who("passed").await.unwrap().line.is_empty() {
+    for dialect in ["native", "plain", "redisson"] {
+        let (content, too_many) =
+            (connect(&all, 0, dialect).await, connect(&all, 3, dialect).await);
+        let waits = too_many.lock(dialect);
+        let n_before = all.primary().unwrap().n_calls("wait").unwrap();
+        let waiter = tokio::spawn(async move { waits.acquire_within(LONG).await });
+        lab::wait_until("it waits for replicas", || Ok(all.primary()?.n_calls("wait")? > n_before))
+            .unwrap();
+        let guard = content.lock(dialect).acquire_within(LONG).await.unwrap();
+        assert!(guard.is_held() && !waiter.is_finished(), "{dialect}");
+        waiter.abort();
+    }
+}
+
+/// Waits for the lock in a task; it stands in the line of the server when this returns.
+async fn stand_in_line(locks: &Locks) -> JoinHandle<Result<Guard>> {
+    let lock = locks.lock("passed");
+    let waiter = tokio::spawn(async move { lock.acquire_within(Duration::from_secs(3)).await });
+    while locks.who("passed").await.unwrap().line.is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let fence = guard.fence();
-    guard.release().await.unwrap();
-    let guard = tokio::time::timeout(LONG, waiter).await.unwrap().unwrap().unwrap();
-    assert!(guard.fence() > fence);
-    for number in 0..all.servers.len() {
-        assert_eq!(n_keys(&all, number, "passed"), 1, "at {number}");
-    }
-    let primary = all.primary().unwrap();
-    assert!(primary.n_calls("wait").unwrap() >= 2);
+    waiter
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn holders_are_kept_while_others_wait_for_replicas_in_vain() {
-    let mut all = Sentinels::start().unwrap();
-    let locks = connect(&all, 2, "native").await;
-    let held = locks.lock("held").ttl(Duration::from_secs(3)).acquire_within(LONG).await.unwrap();
+async fn a_lock_that_is_handed_over_has_to_reach_the_replicas_too() {
+    let all = Sentinels::start().unwrap();
+    let (here, there) = (connect(&all, 2, "native").await, connect(&all, 2, "native").await);
+    let guard = here.lock("passed").acquire_within(LONG).await.unwrap();
+    let fence = guard.fence();
+    let waiter = stand_in_line(&there).await;
+    guard.release().await.unwrap();
+    let guard = waiter.await.unwrap().unwrap();
+    assert!(guard.fence() > fence);
+
+    // The replicas have seen the one who waits, and one does not see that its turn comes.
+    let waiter = stand_in_line(&here).await;
+    let mut client = all.primary().unwrap().client().unwrap();
+    assert!(client.command(&["SET", "mark", "1"]).unwrap().is_ok());
+    assert_eq!(client.command(&["WAIT", "2", "10000"]).unwrap(), Reply::Int(2));
     let replica = (all.primary_number().unwrap() + 1) % all.servers.len();
-    all.servers[replica].kill().unwrap();
-    let tries: Vec<_> = (0..10)
-        .map(|number| {
-            let lock = locks.lock(&format!("in-vain-{number}"));
-            tokio::spawn(async move { lock.acquire_within(Duration::from_secs(5)).await })
-        })
-        .collect();
-    for one in tries {
-        let error = one.await.unwrap().unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::Unreachable), "{error}");
+    all.servers[replica].stop().unwrap();
+    guard.release().await.unwrap();
+    let error = waiter.await.unwrap().unwrap_err();
+    all.servers[replica].go_on().unwrap();
+    assert!(matches!(error.kind(), ErrorKind::NoQuorum | ErrorKind::TimedOut), "{error}");
+}
+
+#[test]
+fn renewals_do_not_stand_behind_grants_that_wait_for_replicas() {
+    let all = Sentinels::start().unwrap();
+    // Without a runtime, so that grants and renewals have the same place to go out from.
+    let locks = block_on(connect(&all, 2, "native"));
+    let held = locks.lock("held").ttl(Duration::from_secs(2));
+    let held = block_on(held.acquire_within(LONG)).unwrap();
+    let mut monitor = all.primary().unwrap().monitor().unwrap();
+    let other = block_on(locks.lock("other").acquire_within(LONG)).unwrap();
+    let (mut waits_at, mut renewed_at) = (None, None);
+    while waits_at.is_none() || renewed_at.is_none() {
+        let line = monitor.receive().unwrap().text();
+        // Such as `1.2 [0 127.0.0.1:3] "WAIT" "2" "500"`.
+        let from = line.split(['[', ']']).nth(1).unwrap_or_default().to_owned();
+        if line.contains("\"WAIT\"") {
+            waits_at = Some(from);
+        } else if line.contains("\"EVALSHA\"") && line.contains("k:held") {
+            renewed_at = Some(from);
+        }
     }
-    assert!(held.is_held());
+    assert_ne!(waits_at, renewed_at);
+    assert!(held.is_held() && other.is_held());
 }
