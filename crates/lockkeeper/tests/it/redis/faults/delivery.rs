@@ -1,12 +1,12 @@
 //! Bytes that come in pieces, break off, or come twice.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::proxy::Way;
 
 use super::{
     modes::{PROXIED, on_each},
-    site::{AGES, Site, assert_exclusive, comes_free, released},
+    site::{AGES, Site, assert_exclusive, comes_free, released, until},
 };
 
 #[test]
@@ -60,6 +60,35 @@ fn bytes_one_by_one() {
         assert!(next.fence() > fence || fence == 0);
         assert_exclusive(&next, &other).await;
         next.release().await.unwrap();
+    });
+}
+
+/// The network keeps the first attempt for a while, the second one goes another way and is granted.
+/// When the first one arrives, nobody has asked for the lock any more.
+#[test]
+fn attempt_that_arrives_after_the_release() {
+    const PAUSE: Duration = Duration::from_secs(4);
+    on_each(PROXIED, async |site| {
+        let (locks, other) = (site.locks().await, site.other().await);
+        // There is a connection, so that nothing but the attempt is kept.
+        locks.lock("another").acquire().await.unwrap().release().await.unwrap();
+        let n_before: Vec<_> = site.proxies.iter().map(|proxy| proxy.counts().chunks_up).collect();
+        site.each_proxy(|proxy| proxy.delay(Way::Up, PAUSE));
+        let lock = locks.lock("the-key").ttl(AGES);
+        let asks = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        until("the attempt to be kept", || {
+            site.proxies.iter().zip(&n_before).all(|(proxy, n)| proxy.counts().chunks_up > *n)
+        })
+        .await;
+        let kept_at = Instant::now();
+        site.each_proxy(|proxy| proxy.delay(Way::Up, Duration::ZERO));
+        let guard = asks.await.unwrap();
+        assert_exclusive(&guard, &other).await;
+        let fence = guard.fence();
+        guard.release().await.unwrap();
+        comes_free(&other, "the-key", fence).await.release().await.unwrap();
+        tokio::time::sleep_until((kept_at + PAUSE + PAUSE / 4).into()).await;
+        comes_free(&other, "the-key", fence).await.release().await.unwrap();
     });
 }
 

@@ -1,11 +1,18 @@
 //! What an administrator or a crash can do to a server while locks are held and waited for.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use lockkeeper::{Guard, Loss};
+use tokio::task::JoinSet;
 
 use super::{
-    modes::{ALL, PROXIED, on_each},
+    modes::{ALL, ONE_PRIMARY, PROXIED, on_each},
     site::{AGES, Site, assert_exclusive, comes_free, released},
 };
 use crate::tools::LONG;
@@ -45,16 +52,18 @@ fn script_flush_while_waiting() {
 /// Nobody sees anything of it.
 #[test]
 fn script_flush_all_the_time() {
-    on_each(ALL, async |site| {
-        const N_TASKS: usize = 4;
-        let locks = site.locks().await;
-        let mut tasks = tokio::task::JoinSet::new();
-        for n in 0..N_TASKS {
-            // Two tasks to a key: half of the locks are waited for.
-            let lock = locks.lock(if n % 2 == 0 { "a" } else { "b" }).ttl(AGES);
+    const N_FLUSHES: usize = 40;
+    const PAUSE: Duration = Duration::from_millis(50);
+    on_each(ONE_PRIMARY, async |site| {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut tasks = JoinSet::new();
+        // Two processes to a key: half of the locks are waited for.
+        for key in ["a", "a", "b", "b"] {
+            let lock = site.locks().await.lock(key).ttl(AGES);
+            let is_over = Arc::clone(&is_over);
             tasks.spawn(async move {
                 let mut fences = Vec::new();
-                for _ in 0..100 {
+                while !is_over.load(Ordering::SeqCst) {
                     let guard = lock.acquire().await.unwrap();
                     fences.push(guard.fence());
                     guard.release().await.unwrap();
@@ -62,13 +71,12 @@ fn script_flush_all_the_time() {
                 assert!(fences.is_sorted(), "{fences:?}");
             });
         }
-        while !tasks.is_empty() {
+        for _ in 0..N_FLUSHES {
             site.command(&["SCRIPT", "FLUSH"]);
-            let pause = Duration::from_millis(5);
-            if let Ok(Some(ended)) = tokio::time::timeout(pause, tasks.join_next()).await {
-                ended.unwrap();
-            }
+            tokio::time::sleep(PAUSE).await;
         }
+        is_over.store(true, Ordering::SeqCst);
+        tasks.join_all().await;
     });
 }
 

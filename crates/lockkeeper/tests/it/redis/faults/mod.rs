@@ -11,3 +11,4 @@ mod rights;
 mod runtimes;
 mod site;
 mod stalls;
+mod storm;

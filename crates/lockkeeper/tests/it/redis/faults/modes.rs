@@ -10,23 +10,20 @@ use crate::tools::LONG;
 /// A mode: its name, and how its servers are started.
 pub(crate) type Mode = (&'static str, fn() -> Site);
 
-/// Those with a proxy before every server.
-pub(crate) const PROXIED: &[Mode] = &[
-    ("native", Site::native),
-    ("plain", Site::plain),
-    ("redisson", Site::redisson),
-    ("redlock", Site::redlock),
-];
+const NATIVE: Mode = ("native", Site::native);
+const PLAIN: Mode = ("plain", Site::plain);
+const REDISSON: Mode = ("redisson", Site::redisson);
+pub(crate) const REDLOCK: Mode = ("redlock", Site::redlock);
+const SENTINEL: Mode = ("sentinel", Site::sentinel);
+const CLUSTER: Mode = ("cluster", Site::cluster);
 
-/// All; what tells its servers' addresses itself can have nothing standing before it.
-pub(crate) const ALL: &[Mode] = &[
-    ("native", Site::native),
-    ("plain", Site::plain),
-    ("redisson", Site::redisson),
-    ("redlock", Site::redlock),
-    ("sentinel", Site::sentinel),
-    ("cluster", Site::cluster),
-];
+/// One server, behind a proxy.
+pub(crate) const SINGLE: &[Mode] = &[NATIVE, PLAIN, REDISSON];
+/// A proxy before every server. Where servers tell their addresses themselves, there can be none.
+pub(crate) const PROXIED: &[Mode] = &[NATIVE, PLAIN, REDISSON, REDLOCK];
+/// Every key is at one server.
+pub(crate) const ONE_PRIMARY: &[Mode] = &[NATIVE, PLAIN, REDISSON, SENTINEL, CLUSTER];
+pub(crate) const ALL: &[Mode] = &[NATIVE, PLAIN, REDISSON, REDLOCK, SENTINEL, CLUSTER];
 
 /// Runs a test on each of the modes, all at once: most of the time they wait.
 pub(crate) fn on_each(modes: &[Mode], test: impl AsyncFn(Site) + Sync) {
