@@ -2,8 +2,8 @@
 
 import readline from 'node:readline';
 import { Redis } from 'ioredis';
-import redisson from 'node-redisson';
-import redlock from 'redlock';
+import { Redisson } from 'node-redisson';
+import Redlock, { ExecutionError } from 'redlock';
 
 const [client, ...addresses] = process.argv.slice(2);
 
@@ -18,7 +18,7 @@ class NodeRedlock {
 
   constructor() {
     const servers = addresses.map((address) => new Redis(hostAndPort(address)));
-    this.redlock = new redlock.default(servers, { retryDelay: 100, retryJitter: 50 });
+    this.redlock = new Redlock(servers, { retryDelay: 100, retryJitter: 50 });
     // Servers that are out of reach are told of here too; the answer to the call says enough.
     this.redlock.on('error', () => {});
     this.releases = new Map();
@@ -42,7 +42,7 @@ class NodeRedlock {
       }
       return 'held';
     } catch (error) {
-      if (error instanceof redlock.ExecutionError) return 'busy';
+      if (error instanceof ExecutionError) return 'busy';
       throw error;
     }
   }
@@ -69,7 +69,7 @@ class NodeRedlock {
       await this.releases.get(key)();
       return 'free';
     } catch (error) {
-      if (error instanceof redlock.ExecutionError) return 'refused';
+      if (error instanceof ExecutionError) return 'refused';
       throw error;
     }
   }
@@ -77,7 +77,7 @@ class NodeRedlock {
 
 class NodeRedisson {
   constructor() {
-    this.redisson = new redisson.Redisson({ redis: { options: hostAndPort(addresses[0]) } });
+    this.redisson = new Redisson({ redis: { options: hostAndPort(addresses[0]) } });
     this.locks = new Map();
   }
 
@@ -101,7 +101,8 @@ class NodeRedisson {
       await this.lock(key).unlock();
       return 'free';
     } catch (error) {
-      if (error instanceof redisson.RedissonLockError) return 'refused';
+      // It has an error of its own for that, but does not export it.
+      if (error.message.includes('not locked by current client')) return 'refused';
       throw error;
     }
   }
