@@ -47,9 +47,10 @@ pub(crate) enum Renewal {
     None,
     /// When its user asks for it.
     ByHand,
-    /// By itself, before this many milliseconds are over.
+    /// By itself, with these milliseconds.
     ByItself {
-        lease_ms: i64,
+        lease: i64,
+        every: i64,
     },
 }
 
@@ -68,7 +69,7 @@ pub(crate) const CLIENTS: [Client; 8] = [
         language: Language::Python,
         sharing: Sharing::Plain { prefix: "lock:" },
         reenters: false,
-        renewal: Renewal::ByItself { lease_ms: 6000 },
+        renewal: Renewal::ByItself { lease: 6000, every: 4000 },
         refuses: true,
         but: "its own wake-up list is not written by us: after a release of ours, one of its waiters \
               sleeps until its own `timeout` or `expire` is over, and without either, for ever",
@@ -78,7 +79,7 @@ pub(crate) const CLIENTS: [Client; 8] = [
         language: Language::Node,
         sharing: Sharing::Plain { prefix: "" },
         reenters: false,
-        renewal: Renewal::ByItself { lease_ms: 6000 },
+        renewal: Renewal::ByItself { lease: 6000, every: 2000 },
         refuses: true,
         but: "nobody is told of a release: both sides ask again and again",
     },
@@ -87,7 +88,7 @@ pub(crate) const CLIENTS: [Client; 8] = [
         language: Language::Node,
         sharing: Sharing::Redisson,
         reenters: true,
-        renewal: Renewal::ByItself { lease_ms: 30_000 },
+        renewal: Renewal::ByItself { lease: 30_000, every: 10_000 },
         refuses: true,
         but: "it names the channel of a key such as `a{b}` otherwise than Redisson and we do: no \
               wake-up there",
@@ -97,7 +98,7 @@ pub(crate) const CLIENTS: [Client; 8] = [
         language: Language::Java,
         sharing: Sharing::Redisson,
         reenters: true,
-        renewal: Renewal::ByItself { lease_ms: 30_000 },
+        renewal: Renewal::ByItself { lease: 30_000, every: 10_000 },
         refuses: true,
         but: "",
     },
@@ -106,7 +107,7 @@ pub(crate) const CLIENTS: [Client; 8] = [
         language: Language::Java,
         sharing: Sharing::RedissonInCluster,
         reenters: true,
-        renewal: Renewal::ByItself { lease_ms: 30_000 },
+        renewal: Renewal::ByItself { lease: 30_000, every: 10_000 },
         refuses: true,
         but: "",
     },
@@ -115,7 +116,7 @@ pub(crate) const CLIENTS: [Client; 8] = [
         language: Language::Node,
         sharing: Sharing::Redlock,
         reenters: false,
-        renewal: Renewal::ByItself { lease_ms: 6000 },
+        renewal: Renewal::ByItself { lease: 6000, every: 2000 },
         refuses: true,
         but: "nobody is told of a release: both sides ask again and again",
     },

@@ -10,18 +10,18 @@ use crate::{
     yard::Yard,
 };
 
-/// Of a lock whose holder dies: long enough to be seen busy first.
+/// Of a lock whose holder dies: long enough to be seen busy before it is over.
 const LAST_LEASE_MS: u64 = 5000;
 
 pub(super) fn theirs_is_renewed(yard: &Yard<'_>) -> Result<()> {
     let (key, locks, mut worker) = (yard.key(), yard.locks()?, yard.worker()?);
     match yard.client.renewal {
-        Renewal::ByItself { lease_ms } => {
+        Renewal::ByItself { lease, every } => {
             worker.expect(&format!("try {key} renewed"), "held")?;
             let first = yard.left_ms(&key)?.ok_or("no lease")?;
-            ensure(first <= lease_ms, format!("a lease of {first} ms and not of {lease_ms}"))?;
+            ensure((lease / 2..=lease).contains(&first), format!("{first} ms and not {lease}"))?;
             let least = yard.wait_for_renewal(&key)?;
-            ensure(least > 0, "renewed too late")?;
+            ensure(least > (lease - every) / 2, format!("renewed when {least} ms were left"))?;
         }
         Renewal::ByHand | Renewal::None => {
             worker.expect(&format!("try {key} 10000"), "held")?;
@@ -53,7 +53,11 @@ pub(super) fn ours_is_renewed(yard: &Yard<'_>) -> Result<()> {
 
 pub(super) fn their_holder_dies(yard: &Yard<'_>) -> Result<()> {
     let (key, locks, mut worker) = (yard.key(), yard.locks()?, yard.worker()?);
-    worker.expect(&format!("try {key} {LAST_LEASE_MS}"), "held")?;
+    let lease = match yard.client.renewal {
+        Renewal::ByItself { .. } => "renewed".into(),
+        Renewal::ByHand | Renewal::None => LAST_LEASE_MS.to_string(),
+    };
+    worker.expect(&format!("try {key} {lease}"), "held")?;
     worker.kill()?;
     ensure(locks.lock(&key).try_acquire()?.is_none(), "a lease is over with its process")?;
     Ok(locks.lock(&key).acquire_within(PATIENCE)?.release()?)
