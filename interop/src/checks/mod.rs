@@ -7,7 +7,7 @@ mod waiting;
 
 use crate::{
     Result,
-    client::{Client, Renewal},
+    client::{Client, Renewal, Sharing},
     yard::Yard,
 };
 
@@ -32,7 +32,7 @@ pub(crate) const CHECKS: [Check; 16] = [
     Check {
         name: "their message wakes our waiter",
         run: waiting::their_message_wakes_us,
-        applies_to: |client| client.sharing.tells(),
+        applies_to: |client| client.sharing == Sharing::Redisson,
     },
     Check {
         name: "our message wakes their waiter",
