@@ -17,6 +17,7 @@ mod drops;
 mod fifo;
 mod kills;
 mod next_in_line;
+mod redis;
 mod tidy;
 
 use std::{env, process::ExitCode};
@@ -28,19 +29,22 @@ use crate::{
 
 type Proof = fn(&Settings) -> Outcome;
 
-const PROOFS: [(&str, Proof); 6] = [
+const PROOFS: [(&str, Proof); 8] = [
     ("counter", counter::prove),
     ("kills", kills::prove),
     ("next-in-line", next_in_line::prove),
     ("fifo", fifo::prove),
     ("drops", drops::prove),
     ("tidy", tidy::prove),
+    ("redis-torture", redis::torture::prove),
+    ("redis-held", redis::held::prove),
 ];
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     let outcome = match args.split_first() {
         Some((first, rest)) if first == "worker" => worker::work(rest),
+        Some((first, rest)) if first == "contender" => redis::contender::work(rest),
         _ => Settings::parse(&args, &PROOFS.map(|(name, _)| name))
             .and_then(|order| carry_out(&order)),
     };

@@ -166,7 +166,7 @@ fn tidy(locks: &Locks, stop: &Path) -> Outcome {
     say(&format!("removed {n_removed} in {n_rounds}"))
 }
 
-fn say(line: &str) -> Outcome {
+pub(crate) fn say(line: &str) -> Outcome {
     let mut output = io::stdout().lock();
     writeln!(output, "{line}")?;
     Ok(output.flush()?)
