@@ -111,7 +111,8 @@ impl Tally {
         interval: Duration,
         length: Duration,
     ) -> Outcome<([u64; 2], [Duration; 2])> {
-        let most_possible = length.div_duration_f64(interval) as u64 + 1;
+        let n_intervals = length.div_duration_f64(interval);
+        let most_possible = n_intervals as u64 + 1;
         let (mut times, mut gaps) = ([u64::MAX, 0], [Duration::MAX, Duration::ZERO]);
         for (number, lock) in self.locks.iter().enumerate() {
             let key = key(number);
@@ -127,6 +128,9 @@ impl Tally {
             times = [times[0].min(lock.n_times), times[1].max(lock.n_times)];
             gaps = [gaps[0].min(lock.shortest), gaps[1].max(lock.longest)];
         }
+        let expected = n_intervals * self.locks.len() as f64;
+        let share = self.n_renewals() as f64 / expected;
+        ensure!((0.9..1.1).contains(&share), "{share:.2} renewals of each lock in each interval");
         Ok((times, gaps))
     }
 }
@@ -154,7 +158,8 @@ mod tests {
 
     #[test]
     fn too_seldom_and_too_often_are_refused() {
-        for tenths in [&[1][..], &[1, 11, 31], &[1, 11, 14, 21], &[1, 7, 13, 19, 25, 31, 37]] {
+        let six = [1, 7, 13, 19, 25, 31, 37];
+        for tenths in [&[1][..], &[1, 11, 31], &[1, 11, 14, 21], &[1, 15, 29], &six] {
             told(tenths).check(SECOND, SECOND * 4).unwrap_err();
         }
         let mut tally = Tally::new(2);
