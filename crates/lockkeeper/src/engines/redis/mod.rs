@@ -42,6 +42,7 @@ mod stake;
 mod stream;
 mod tls;
 mod together;
+mod words;
 
 /// The name in errors about opening it.
 pub(crate) const NAME: &str = "redis";

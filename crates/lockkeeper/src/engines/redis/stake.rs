@@ -13,6 +13,7 @@ use super::{
     script::Script,
     settings::{Arrangement, Settings},
     slot::Slot,
+    words::millis,
 };
 use crate::{
     engine::{
@@ -254,8 +255,4 @@ impl Stake {
     pub(super) fn ttl_digits(&self) -> Digits {
         Digits::of(millis(self.ttl))
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1)
 }

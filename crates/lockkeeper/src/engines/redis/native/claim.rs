@@ -12,12 +12,13 @@ use super::{
         refusal::{no_error, strange},
         renewals::Renewal,
         resp::{Digits, Value},
+        words::{hex, millis},
     },
     ASK, LIFT, RELEASE, Shared,
     names::Names,
 };
 use crate::{
-    engine::{Attempt, Claim, Grant, Lease, Moment, Order, OwnerId, Patience, Request, Standing},
+    engine::{Attempt, Claim, Grant, Lease, Moment, Order, Patience, Request, Standing},
     error::{Error, ErrorKind, Result},
 };
 
@@ -371,14 +372,4 @@ impl fmt::Debug for NativeClaim {
             .field("stage", &self.stage)
             .finish_non_exhaustive()
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1)
-}
-
-/// Thirty-two hexadecimal digits.
-fn hex(owner: OwnerId) -> [u8; 32] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    std::array::from_fn(|i| DIGITS[(owner.0 >> (4 * (31 - i)) & 15) as usize])
 }

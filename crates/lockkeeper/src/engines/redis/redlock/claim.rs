@@ -8,6 +8,7 @@ use super::{
     super::{
         call::Call,
         resp::{Digits, Value},
+        words::{hex, millis},
     },
     RAISE, RENEW, Shared,
     names::Names,
@@ -18,7 +19,7 @@ use super::{
     until::until,
 };
 use crate::{
-    engine::{Attempt, Claim, Grant, Lease, Moment, OwnerId, Request, Standing},
+    engine::{Attempt, Claim, Grant, Lease, Moment, Request, Standing},
     error::{Error, Result},
 };
 
@@ -232,14 +233,4 @@ fn retry_in(votes: &Votes) -> Duration {
     });
     let pause = random(20_000, 80_000);
     ends_in.min().map_or(pause, |ends_in| pause.min(ends_in + random(0, 5_000)))
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1)
-}
-
-/// Thirty-two hexadecimal digits.
-fn hex(owner: OwnerId) -> [u8; 32] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    std::array::from_fn(|i| DIGITS[(owner.0 >> (4 * (31 - i)) & 15) as usize])
 }
