@@ -2,6 +2,7 @@
 
 mod delivery;
 mod encrypted;
+mod further_rights;
 mod input;
 mod interruptions;
 mod modes;

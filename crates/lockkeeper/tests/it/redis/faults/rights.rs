@@ -2,14 +2,14 @@
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
-use lab::redis::Secure;
+use lab::redis::{Secure, Server};
 use lockkeeper::{ErrorKind, Locks, Result};
 use tokio::task::JoinSet;
 
 use super::site::until;
 use crate::tools::LONG;
 
-const PAGE: &str = include_str!("../../../../src/engines/redis/redis.md");
+pub(super) const PAGE: &str = include_str!("../../../../src/engines/redis/redis.md");
 /// Renewed after a third of it, which is also when a waiter asks again.
 const TTL: Duration = Duration::from_secs(3);
 
@@ -76,22 +76,26 @@ impl Place {
         }
     }
 
-    /// What a user was denied so far.
     fn denials(&self, user: &str) -> Vec<String> {
-        let mut denials = Vec::new();
-        for server in &self.servers {
-            for entry in server.server.command(&["ACL", "LOG"]).unwrap().list() {
-                let field = |name: &str| {
-                    let fields = entry.list().chunks_exact(2);
-                    fields.filter(|pair| pair[0].text() == name).map(|pair| pair[1].text()).next()
-                };
-                if field("username").as_deref() == Some(user) {
-                    denials.extend(field("object"));
-                }
+        denials(self.servers.iter().map(|server| &server.server), user)
+    }
+}
+
+/// What a user was denied so far.
+pub(super) fn denials<'a>(servers: impl Iterator<Item = &'a Server>, user: &str) -> Vec<String> {
+    let mut denials = Vec::new();
+    for server in servers {
+        for entry in server.command(&["ACL", "LOG"]).unwrap().list() {
+            let field = |name: &str| {
+                let mut fields = entry.list().chunks_exact(2);
+                fields.find(|pair| pair[0].text() == name).map(|pair| pair[1].text())
+            };
+            if field("username").as_deref() == Some(user) {
+                denials.extend(field("object"));
             }
         }
-        denials
     }
+    denials
 }
 
 /// Everything that a user of locks does. Each user has keys of its own.
