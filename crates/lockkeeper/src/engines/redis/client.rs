@@ -203,11 +203,17 @@ impl Client {
 
     /// Sends a call to this server, which may have forgotten our scripts.
     async fn call_there(&self, at: &Connection, call: &Call, now: Moment) -> Result<Vec<Value>> {
+        let (mut n_loads, mut with_scripts) = (0, None);
         for _ in 0..MOST_LOADS {
-            let replies = at.send(call, now, Haste::of_caller()).await?;
+            let sent = with_scripts.as_ref().unwrap_or(call);
+            let mut replies = at.send(sent, now, Haste::of_caller()).await?;
+            no_error(replies.drain(..n_loads).collect())?;
             let Some(error) = first_error(&replies) else { return Ok(replies) };
             match code(error) {
-                "NOSCRIPT" => self.load_scripts(at, now).await?,
+                "NOSCRIPT" => {
+                    n_loads = self.connections.hello().scripts.len();
+                    with_scripts = Some(self.with_scripts(call));
+                }
                 // A slot is on its way, and its keys are here and there: this is still the right one.
                 "TRYAGAIN" => return Ok(replies),
                 code if is_out_of_office(code) => {
@@ -237,12 +243,16 @@ impl Client {
         drop(at.send(&asking, now, Haste::Now));
     }
 
-    async fn load_scripts(&self, at: &Connection, now: Moment) -> Result<()> {
-        let mut call = Call::default();
+    /// The same call for a server that has forgotten our scripts: in one piece, so that nobody comes
+    /// between and has them forgotten again.
+    fn with_scripts(&self, call: &Call) -> Call {
+        let mut all = Call::new();
         for script in &self.connections.hello().scripts {
-            call.add(&[b"SCRIPT", b"LOAD", script.text.as_bytes()]);
+            all.add(&[b"SCRIPT", b"LOAD", script.text.as_bytes()]);
         }
-        no_error(at.send(&call, now, Haste::Now).await?).map(drop)
+        all.bytes.extend_from_slice(&call.bytes);
+        all.n_replies += call.n_replies;
+        all
     }
 
     /// Makes sure that a server answers, and is one to trust.
