@@ -59,7 +59,7 @@ fn bytes_one_by_one() {
         let next = waiter.await.unwrap();
         assert!(next.fence() > fence || fence == 0);
         assert_exclusive(&next, &other).await;
-        next.release().await.unwrap();
+        released(next).await;
     });
 }
 
@@ -69,7 +69,7 @@ fn bytes_one_by_one() {
 fn attempt_that_arrives_after_the_release() {
     const PAUSE: Duration = Duration::from_secs(4);
     on_each(PROXIED, async |site| {
-        let (locks, other) = (site.locks().await, site.other().await);
+        let (locks, other) = (site.hasty().await, site.other().await);
         // There is a connection, so that nothing but the attempt is kept.
         locks.lock("another").acquire().await.unwrap().release().await.unwrap();
         let n_before: Vec<_> = site.proxies.iter().map(|proxy| proxy.counts().chunks_up).collect();
@@ -85,7 +85,7 @@ fn attempt_that_arrives_after_the_release() {
         let guard = asks.await.unwrap();
         assert_exclusive(&guard, &other).await;
         let fence = guard.fence();
-        guard.release().await.unwrap();
+        released(guard).await;
         comes_free(&other, "the-key", fence).await.release().await.unwrap();
         tokio::time::sleep_until((kept_at + PAUSE + PAUSE / 4).into()).await;
         comes_free(&other, "the-key", fence).await.release().await.unwrap();

@@ -159,5 +159,5 @@ async fn is_served(waiter: tokio::task::JoinHandle<Guard>, other: &lockkeeper::L
     let guard = tokio::time::timeout(LONG, waiter).await.unwrap().unwrap();
     assert!(guard.fence() > after || after == 0, "{guard:?} after {after}");
     assert_exclusive(&guard, other).await;
-    guard.release().await.unwrap();
+    released(guard).await;
 }

@@ -72,8 +72,13 @@ impl Site {
         &self.url
     }
 
-    /// Locks to which the faults happen.
+    /// Locks to which loud faults happen: a busy machine is none.
     pub(crate) async fn locks(&self) -> Locks {
+        self.locks_with(|builder| builder.answer_within(LONG)).await
+    }
+
+    /// Locks that give a silent server up soon, and may do so with one that is only slow.
+    pub(crate) async fn hasty(&self) -> Locks {
         self.locks_with(|builder| builder).await
     }
 

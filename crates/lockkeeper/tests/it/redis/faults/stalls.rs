@@ -7,7 +7,7 @@ use lockkeeper::{ErrorKind, Loss};
 
 use super::{
     modes::{PROXIED, on_each},
-    site::{AGES, Site, assert_exclusive, assert_out_of_reach, comes_free},
+    site::{AGES, Site, assert_exclusive, assert_out_of_reach, comes_free, released},
 };
 use crate::tools::LONG;
 
@@ -25,7 +25,7 @@ impl Site {
 #[test]
 fn stalled_while_trying() {
     on_each(PROXIED, async |site| {
-        let (locks, other) = (site.locks().await, site.other().await);
+        let (locks, other) = (site.hasty().await, site.other().await);
         for key in ["a", "b"] {
             site.stall();
             let error = locks.lock(key).ttl(AGES).try_acquire().await.unwrap_err();
@@ -39,7 +39,7 @@ fn stalled_while_trying() {
 #[test]
 fn stalled_while_a_caller_goes_away() {
     on_each(PROXIED, async |site| {
-        let (locks, other) = (site.locks().await, site.other().await);
+        let (locks, other) = (site.hasty().await, site.other().await);
         site.stall();
         for lasts in [0, 1, 50, 1500] {
             let lock = locks.lock("the-key").ttl(AGES);
@@ -67,7 +67,7 @@ fn stalled_while_waiting() {
         let guard = waiter.await.unwrap();
         assert!(guard.fence() > fence || fence == 0, "{guard:?} after {fence}");
         assert_exclusive(&guard, &other).await;
-        guard.release().await.unwrap();
+        released(guard).await;
         comes_free(&other, "the-key", fence).await.release().await.unwrap();
     });
 }
@@ -76,7 +76,7 @@ fn stalled_while_waiting() {
 #[test]
 fn stalled_past_the_lease() {
     on_each(PROXIED, async |site| {
-        let (locks, other) = (site.locks().await, site.other().await);
+        let (locks, other) = (site.hasty().await, site.other().await);
         let guard = locks.lock("the-key").ttl(Duration::from_secs(2)).acquire().await.unwrap();
         let fence = guard.fence();
         site.stall();
@@ -94,7 +94,7 @@ fn stalled_past_the_lease() {
 #[test]
 fn stalled_while_releasing() {
     on_each(PROXIED, async |site| {
-        let (locks, other) = (site.locks().await, site.other().await);
+        let (locks, other) = (site.hasty().await, site.other().await);
         let guard = locks.lock("the-key").ttl(AGES).acquire().await.unwrap();
         let (fence, dropped) = (guard.fence(), locks.lock("dropped").ttl(AGES).acquire().await);
         site.stall();
