@@ -14,7 +14,7 @@ use super::{
     names::Names,
     question::{Asker, Question, TURNS, Way},
     server::Server,
-    stake::{Release, Stake},
+    stake::Stake,
     tally::{Verdict, Vote},
     until::until,
 };
@@ -116,7 +116,7 @@ impl RedlockClaim {
 
     /// Gives everything back that this attempt has got or may still get, without waiting.
     fn give_back(&mut self, now: Moment) {
-        let call = self.asker.release_unseen(&self.names.lock);
+        let call = self.asker.release(&self.names.lock);
         for (stake, server) in self.stakes.iter_mut().zip(&self.shared.servers) {
             stake.give_back(server, &call, now);
         }
@@ -183,9 +183,7 @@ impl Claim for RedlockClaim {
     }
 
     async fn release(&mut self) -> Result<()> {
-        let lock = &self.names.lock;
-        let release =
-            &Release { call: self.asker.release(lock), unseen: self.asker.release_unseen(lock) };
+        let release = &self.asker.release(&self.names.lock);
         self.next_round();
         let Self { shared, names, stakes, .. } = self;
         let now = shared.latest();

@@ -31,8 +31,8 @@ const NAME: &str = "redlock";
 
 static ASK: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("ask.lua")]));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
-static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("release.lua")]));
 static RAISE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("raise.lua")]));
+const RELEASE: &str = include_str!("release.lua");
 const LIFT: &str = include_str!("../native/lift.lua");
 
 /// A majority of servers that know nothing of each other.
@@ -72,7 +72,7 @@ const PROMISE: &str = "While a majority of the servers keep their data and their
      or the clocks are right.";
 
 fn needs() -> Needs {
-    Needs { scripts: vec![&ASK, &RENEW, &RELEASE, &RAISE], listens: false }
+    Needs { scripts: vec![&ASK, &RENEW, &RAISE], listens: false }
 }
 
 impl Engine for Redlock {

@@ -34,17 +34,11 @@ impl Asker {
         [&self.owner[..], b":", Digits::of(self.round).as_bytes()].concat()
     }
 
-    /// Gives back what this round or an earlier one has got.
+    /// Gives back what this round or an earlier one has got. As a whole text: most answers are not
+    /// waited for, so nobody would see that a server does not know the script.
     pub(super) fn release(&self, lock: &[u8]) -> Call {
         let round = Digits::of(self.round);
-        Call::script(&RELEASE, &[lock], &[&self.owner, round.as_bytes()])
-    }
-
-    /// The same for when nobody will see that the server does not know the script.
-    pub(super) fn release_unseen(&self, lock: &[u8]) -> Call {
-        let round = Digits::of(self.round);
-        let text = RELEASE.text.as_bytes();
-        Call::of(&[b"EVAL", text, b"1", lock, &self.owner, round.as_bytes()])
+        Call::of(&[b"EVAL", RELEASE.as_bytes(), b"1", lock, &self.owner, round.as_bytes()])
     }
 }
 

@@ -106,7 +106,7 @@ impl Stake {
         &mut self,
         server: &Server,
         slot: Slot,
-        release: &Release,
+        release: &Call,
         now: Moment,
     ) -> Result<bool> {
         if self.stage == Stage::Nothing && self.older.is_empty() {
@@ -118,16 +118,9 @@ impl Stake {
             self.older.extend(self.at.take());
             self.stage = Stage::GivenBack;
         }
-        self.give_back_older(server, &release.unseen, reached_at, now);
-        server.call(&mut reached?, slot, &release.call, now).await?;
+        self.give_back_older(server, release, reached_at, now);
+        server.call(&mut reached?, slot, release, now).await?;
         self.stage = Stage::Nothing;
         Ok(true)
     }
-}
-
-/// A release that is seen to its end, and one that is only sent.
-#[derive(Debug)]
-pub(super) struct Release {
-    pub(super) call: Call,
-    pub(super) unseen: Call,
 }

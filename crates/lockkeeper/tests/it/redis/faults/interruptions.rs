@@ -12,7 +12,7 @@ use lockkeeper::{Guard, Loss};
 use tokio::task::JoinSet;
 
 use super::{
-    modes::{ALL, ONE_PRIMARY, PROXIED, on_each},
+    modes::{ALL, PROXIED, on_each},
     site::{AGES, Site, assert_exclusive, comes_free, released},
 };
 use crate::tools::LONG;
@@ -52,9 +52,9 @@ fn script_flush_while_waiting() {
 /// Nobody sees anything of it.
 #[test]
 fn script_flush_all_the_time() {
-    const N_FLUSHES: usize = 40;
-    const PAUSE: Duration = Duration::from_millis(50);
-    on_each(ONE_PRIMARY, async |site| {
+    const N_FLUSHES: usize = 300;
+    const PAUSE: Duration = Duration::from_millis(5);
+    on_each(ALL, async |site| {
         let is_over = Arc::new(AtomicBool::new(false));
         let mut tasks = JoinSet::new();
         // Two processes to a key: half of the locks are waited for.

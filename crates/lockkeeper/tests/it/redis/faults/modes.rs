@@ -21,8 +21,6 @@ const CLUSTER: Mode = ("cluster", Site::cluster);
 pub(crate) const SINGLE: &[Mode] = &[NATIVE, PLAIN, REDISSON];
 /// A proxy before every server. Where servers tell their addresses themselves, there can be none.
 pub(crate) const PROXIED: &[Mode] = &[NATIVE, PLAIN, REDISSON, REDLOCK];
-/// Every key is at one server.
-pub(crate) const ONE_PRIMARY: &[Mode] = &[NATIVE, PLAIN, REDISSON, SENTINEL, CLUSTER];
 pub(crate) const ALL: &[Mode] = &[NATIVE, PLAIN, REDISSON, REDLOCK, SENTINEL, CLUSTER];
 
 /// Runs a test on each of the modes, all at once: most of the time they wait.
