@@ -230,9 +230,12 @@ impl Client {
 
     /// Sends a call behind one that was not answered: it is carried out after that one, if at all,
     /// also by a node to which the slot is still on its way.
+    ///
+    /// Its scripts go along: nobody would see that the server has forgotten them.
     pub(super) fn send_behind(&self, at: &Connection, call: &Call, now: Moment) {
+        let call = self.with_scripts(call);
         if self.mixes_slots() {
-            drop(at.send(call, now, Haste::Now));
+            drop(at.send(&call, now, Haste::Now));
             return;
         }
         let mut asking = Call::default();

@@ -261,9 +261,7 @@ impl NativeClaim {
     /// An attempt that got no answer may still be on its way; whatever comes of it ends behind it.
     fn release_behind_attempts(&mut self, now: Moment) {
         for at in self.unanswered.drain(..) {
-            // With its text: nobody would see that the server does not know the script any more.
-            let mut call = Call::of(&[b"SCRIPT", b"LOAD", RELEASE.text.as_bytes()]);
-            call.add_script(&RELEASE, &[&self.names.lock], &[&self.owner]);
+            let call = Call::script(&RELEASE, &[&self.names.lock], &[&self.owner]);
             self.shared.client.send_behind(&at, &call, now);
         }
     }
