@@ -47,7 +47,7 @@ pub(crate) fn prove(settings: &Settings) -> Outcome {
         let n_locks = settings.count(100_000, 10_000);
         let guards = take_all(&server, &locks, n_locks).await?;
         keep_all(&server, &guards, &seen, settings.count(120, 20)).await?;
-        wait_beside(&server, guards.len(), settings.count(30, 10)).await?;
+        wait_beside(&server, guards.len(), &seen, settings.count(30, 10)).await?;
         give_all_back(guards).await?;
         println!("  none lost; {} calls had to be repeated", seen.check()?);
         Ok(())
@@ -140,10 +140,7 @@ async fn take_all(server: &Server, locks: &Locks, n_locks: usize) -> Outcome<Vec
 async fn keep_all(server: &Server, guards: &[Guard], seen: &Seen, seconds: u64) -> Outcome {
     let listener = Listener::start(server, guards.len())?;
     let (begun_at, ticks_before) = (Instant::now(), lab::usage::cpu_ticks(std::process::id())?);
-    while begun_at.elapsed() < Duration::from_secs(seconds) {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        seen.check()?;
-    }
+    pass(seconds, seen).await?;
     let n_ticks = lab::usage::cpu_ticks(std::process::id())? - ticks_before;
     let length = begun_at.elapsed();
     let (tally, commands) = listener.end()?;
@@ -170,8 +167,18 @@ async fn keep_all(server: &Server, guards: &[Guard], seen: &Seen, seconds: u64) 
     Ok(())
 }
 
+/// Lets time pass in which nothing may be lost.
+async fn pass(seconds: u64, seen: &Seen) -> Outcome {
+    let ends_at = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < ends_at {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        seen.check()?;
+    }
+    Ok(())
+}
+
 /// Tasks that wait for a key that somebody else holds.
-async fn wait_beside(server: &Server, n_locks: usize, seconds: u64) -> Outcome {
+async fn wait_beside(server: &Server, n_locks: usize, seen: &Seen, seconds: u64) -> Outcome {
     const KEY: &str = "busy";
     let holder = Locks::connect(&server.url()).await?;
     let waiting = Locks::connect(&server.url()).await?;
@@ -184,7 +191,7 @@ async fn wait_beside(server: &Server, n_locks: usize, seconds: u64) -> Outcome {
     // What they do on coming is not waiting.
     tokio::time::sleep(TTL / 2).await;
     let listener = Listener::start(server, n_locks)?;
-    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    pass(seconds, seen).await?;
     let (_, commands) = listener.end()?;
     let n_others = n_others(&commands);
     println!(
