@@ -14,7 +14,7 @@ pub(super) const PAGE: &str = include_str!("../../../../src/engines/redis/redis.
 const TTL: Duration = Duration::from_secs(3);
 
 /// How often everything is done before a right counts as not needed.
-const N_ROUNDS: usize = 3;
+const N_ROUNDS: usize = 10;
 
 /// What the page says after `ACL SETUSER worker on >secret` for a dialect.
 pub(super) fn rights(dialect: &str) -> Vec<&'static str> {
@@ -106,9 +106,9 @@ async fn use_locks(place: &Place, user: &str) -> Result<()> {
     let guard = one.lock(&key).ttl(TTL).acquire().await?;
     assert!(two.lock(&key).try_acquire().await?.is_none(), "{user} was let in twice");
     // One waits for long enough to ask twice and gives up, the next one is served.
-    let error = two.lock(&key).ttl(TTL).acquire_within(TTL / 2).await.unwrap_err();
-    if error.kind() != ErrorKind::TimedOut {
-        return Err(error);
+    match two.lock(&key).ttl(TTL).acquire_within(TTL / 2).await {
+        Err(error) if error.kind() == ErrorKind::TimedOut => {}
+        other => return other.map(drop),
     }
     let lock = two.lock(&key).ttl(TTL);
     let waiter = tokio::spawn(async move { lock.acquire_within(LONG).await });
@@ -154,11 +154,10 @@ async fn are_exact(dialect: &'static str) {
         users.spawn(async move {
             let denied = until("a denial", || !place.denials(&name).is_empty());
             let use_locks = async {
-                // On a busy machine, one who waits may give up before it stands in line.
+                // On a busy machine, one who waits may give up before it stands in line, and an
+                // answer may come too late: only a denial tells.
                 for _ in 0..N_ROUNDS {
-                    if use_locks(&place, &name).await.is_err() {
-                        break;
-                    }
+                    let _ = use_locks(&place, &name).await;
                 }
                 // Some goes on in the background.
                 tokio::time::sleep(TTL).await;
