@@ -15,7 +15,7 @@ use super::{
     resp::{Digits, Value},
 };
 use crate::{
-    engine::Moment,
+    engine::{Claim, Moment},
     error::{Error, ErrorKind, Result},
 };
 
@@ -48,4 +48,13 @@ impl Client {
             ),
         ))
     }
+}
+
+/// Gives a grant back that too few replicas have; answers the error that said so.
+pub(super) async fn given_back(claim: &mut impl Claim, error: Error) -> Error {
+    if error.kind() == ErrorKind::NoQuorum {
+        // What cannot be given back now is so by whoever hears of the error.
+        let _ = claim.release().await;
+    }
+    error
 }

@@ -11,6 +11,7 @@ use super::{
         ear::Ear,
         refusal::{no_error, strange},
         renewals::Renewal,
+        replicas::given_back,
         resp::{Digits, Value},
         words::{hex, millis},
     },
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     engine::{Attempt, Claim, Grant, Lease, Moment, Order, Patience, Request, Standing},
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
 };
 
 /// How long a place in line lasts without being asked about again; also how long a lock is given to
@@ -293,11 +294,7 @@ impl Claim for NativeClaim {
         let answer = self.take_or_ask(now).await?;
         if let Attempt::Granted(grant) = &answer {
             if let Err(error) = self.shared.client.see_copied(self.at.as_deref(), now).await {
-                if error.kind() == ErrorKind::NoQuorum {
-                    // What cannot be given back now is so by whoever hears of the error.
-                    let _ = self.release().await;
-                }
-                return Err(error);
+                return Err(given_back(self, error).await);
             }
             self.grant = Some(grant.clone());
         }

@@ -7,12 +7,13 @@ use async_trait::async_trait;
 use super::super::{
     call::Call,
     refusal::strange,
+    replicas::given_back,
     resp::Value,
     stake::{Shared, Stage, Stake},
 };
 use crate::{
     engine::{Attempt, Claim, Moment, Request, Standing},
-    error::{ErrorKind, Result},
+    error::Result,
 };
 
 #[derive(Debug)]
@@ -63,11 +64,7 @@ impl Claim for PlainClaim {
         if let Attempt::Granted(_) = answer
             && let Err(error) = self.stake.see_copied(now).await
         {
-            if error.kind() == ErrorKind::NoQuorum {
-                // What cannot be given back now is so by whoever hears of the error.
-                let _ = self.release().await;
-            }
-            return Err(error);
+            return Err(given_back(self, error).await);
         }
         Ok(answer)
     }

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    super::stake::{Shared, Stake},
+    super::{
+        replicas::given_back,
+        stake::{Shared, Stake},
+    },
     Publishes,
     listening::Listening,
 };
 use crate::{
     engine::{Attempt, Claim, Moment, OwnerId, Patience, Request, Standing},
-    error::{ErrorKind, Result},
+    error::Result,
 };
 
 #[derive(Debug)]
@@ -66,11 +69,7 @@ impl Claim for RedissonClaim {
         if let Attempt::Granted(_) = answer
             && let Err(error) = self.stake.see_copied(now).await
         {
-            if error.kind() == ErrorKind::NoQuorum {
-                // What cannot be given back now is so by whoever hears of the error.
-                let _ = self.release().await;
-            }
-            return Err(error);
+            return Err(given_back(self, error).await);
         }
         Ok(answer)
     }
