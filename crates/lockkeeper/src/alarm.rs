@@ -122,7 +122,7 @@ impl Alarms {
         (entry, ends_at)
     }
 
-    /// From now on another task is the one to wake.
+    /// From now on this task is the one to wake.
     pub(crate) fn move_limit(&self, entry: Entry, waker: &Waker) {
         let waker = waker.clone();
         let mut state = locked(&self.0.state);

@@ -6,7 +6,7 @@
 
 use std::{
     pin::Pin,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -86,7 +86,6 @@ pub(crate) struct Rest<'a> {
 struct Set {
     entry: Entry,
     ends_at: Moment,
-    waker: Waker,
 }
 
 impl Future for Rest<'_> {
@@ -99,17 +98,13 @@ impl Future for Rest<'_> {
             // There is nobody to wake: whoever looks in so watches the time by other means.
             return Poll::Pending;
         }
-        match &mut this.set {
+        match &this.set {
             None => {
                 let (entry, ends_at) = this.alarms.set_limit(this.lasts, waker);
-                this.set = Some(Set { entry, ends_at, waker: waker.clone() });
+                this.set = Some(Set { entry, ends_at });
             }
             Some(set) if this.alarms.is_over(set.ends_at) => return Poll::Ready(()),
-            Some(set) if set.waker.will_wake(waker) => {}
-            Some(set) => {
-                this.alarms.move_limit(set.entry, waker);
-                set.waker.clone_from(waker);
-            }
+            Some(set) => this.alarms.move_limit(set.entry, waker),
         }
         Poll::Pending
     }

@@ -15,7 +15,7 @@ pub use self::builder::{DEFAULT_ANSWER_WITHIN, DEFAULT_CONNECT_WITHIN, LocksBuil
 use crate::{
     alarm::Alarms,
     clock::{Clock, Moment},
-    engine::{Engine, Inspector, Listed, OwnerId, Profile, Request, Who},
+    engine::{Engine, Inspector, Listed, Mode, OwnerId, Profile, Request, Who},
     error::{Call, Error, Result},
     event::Observers,
     fork::Origin,
@@ -192,10 +192,13 @@ impl House {
         let owner = OwnerId(self.first_owner.wrapping_add(self.next_number().into()));
         let terms = wish.terms(self);
         Request {
+            key: key.clone(),
+            owner,
             label: Arc::clone(&terms.label),
+            mode: Mode::Exclusive,
+            ttl: terms.ttl,
             patience: wish.patience,
             order: terms.order,
-            ..Request::new(key.clone(), owner, terms.ttl)
         }
     }
 

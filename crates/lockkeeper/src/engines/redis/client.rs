@@ -97,6 +97,19 @@ impl Client {
         Ok(Self { connections, aside, n_replicas, map, latest: AtomicU64::new(0) })
     }
 
+    /// The connection for keys of this slot, if there is one that will do.
+    pub(super) fn at_hand(&self, slot: Slot, now: Moment) -> Option<Arc<Connection>> {
+        self.latest.store(now.as_nanos(), Ordering::Relaxed);
+        let known = match &self.map {
+            Map::Single(host) => self.connections.known(host, now),
+            Map::Route(route) => self.connections.known(&*route.host(slot, now)?, now),
+        };
+        match known {
+            Known::Fit(connection) => Some(connection),
+            Known::Unfit | Known::Nothing => None,
+        }
+    }
+
     /// The connection for keys of this slot. Nothing is sent yet.
     pub(super) async fn reach(&self, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
         self.reach_among(&self.connections, slot, now).await
@@ -206,8 +219,8 @@ impl Client {
         let (mut n_loads, mut with_scripts) = (0, None);
         for _ in 0..MOST_LOADS {
             let sent = with_scripts.as_ref().unwrap_or(call);
-            let mut replies = at.send(sent, now, Haste::of_caller()).await?;
-            no_error(replies.drain(..n_loads).collect())?;
+            let mut replies = at.send(sent, now, Haste::of_caller()).await?.into_vec();
+            no_error(replies.drain(..n_loads).collect::<Vec<_>>())?;
             let Some(error) = first_error(&replies) else { return Ok(replies) };
             match code(error) {
                 "NOSCRIPT" => {

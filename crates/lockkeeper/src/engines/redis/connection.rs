@@ -17,7 +17,7 @@ use super::{
     bits::Bits,
     call::Call,
     ear::Ears,
-    reply::{Answer, Reply},
+    reply::{Added, Answer, Reply},
     resp::Value,
 };
 use crate::{
@@ -29,6 +29,10 @@ use crate::{
 
 /// After this long without an answer, a connection gets no new calls: another one is opened.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
+
+/// So many calls are sent without waiting for more: while the server works on them, the next are made.
+/// Fewer would be sent one by one, and a system call costs as much as several calls.
+const MANY: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -59,6 +63,8 @@ struct State {
     /// Those who wait for answers, in the order of their calls.
     pending: VecDeque<Pending>,
     driver: Option<Waker>,
+    /// Whether the driver has taken bytes that it has not written all.
+    driver_writes: bool,
     wire: Option<Arc<OwnedWriteHalf>>,
 }
 
@@ -72,17 +78,9 @@ enum Stage {
 }
 
 #[derive(Debug)]
-pub(super) struct Pending {
+struct Pending {
     answer: Arc<Answer>,
-    n_left: u8,
-    values: Vec<Value>,
     sent_at: Moment,
-}
-
-impl Pending {
-    pub(super) fn settle(self) {
-        self.answer.put(Ok(self.values));
-    }
 }
 
 /// Whether somebody waits for the answer.
@@ -119,6 +117,7 @@ impl Connection {
             n_calls_before: 0,
             pending: VecDeque::new(),
             driver: None,
+            driver_writes: false,
             wire: None,
         };
         let (ears, lifted) = (Ears::default(), Bits::default());
@@ -128,25 +127,35 @@ impl Connection {
 
     /// Sends a call, now or together with others.
     pub(super) fn send(&self, call: &Call, now: Moment, haste: Haste) -> Reply {
-        let answer = Arc::new(Answer::default());
+        self.send_packed(call.n_replies, now, haste, |out| out.extend_from_slice(&call.bytes))
+    }
+
+    /// The same for commands that are packed right where they are sent from.
+    pub(super) fn send_packed(
+        &self,
+        n_replies: u8,
+        now: Moment,
+        haste: Haste,
+        pack: impl FnOnce(&mut Vec<u8>),
+    ) -> Reply {
+        let answer = Arc::new(Answer::of(n_replies));
         let reply = Reply(Arc::clone(&answer));
         let mut state = locked(&self.state);
         if let Stage::Ended(error) = &state.stage {
             let error = error.echo();
             drop(state);
-            answer.put(Err(error));
+            answer.fail(error);
             return reply;
         }
         let is_quiet = state.is_quiet();
-        state.out.extend_from_slice(&call.bytes);
+        pack(&mut state.out);
         state.n_calls_out += 1;
-        let n_left = call.n_replies;
-        let values = Vec::with_capacity(n_left.into());
-        state.pending.push_back(Pending { answer, n_left, values, sent_at: now });
+        state.pending.push_back(Pending { answer, sent_at: now });
         if state.pending.len() == 1 {
             self.note_oldest(&state);
         }
-        if haste == Haste::Now && is_quiet {
+        let is_enough = state.n_calls_out >= MANY && !state.driver_writes;
+        if haste == Haste::Now && (is_quiet || is_enough) {
             state.write_at_once();
         }
         let driver = if state.out.is_empty() { None } else { state.driver.take() };
@@ -209,6 +218,7 @@ impl Connection {
     /// What there is to do for the driver, who is woken when there is more.
     pub(super) fn work(&self, driver: &Waker) -> Work {
         let mut state = locked(&self.state);
+        state.driver_writes = false;
         if !state.out.is_empty() {
             return Work::Write;
         }
@@ -230,25 +240,25 @@ impl Connection {
     pub(super) fn take_out(&self, bytes: &mut Vec<u8>) {
         let mut state = locked(&self.state);
         std::mem::swap(&mut state.out, bytes);
+        state.driver_writes = true;
         state.n_calls_before = std::mem::take(&mut state.n_calls_out);
     }
 
-    /// Gives replies to those who wait for them; answers whose call is whole.
+    /// Gives replies to those who wait for them; answers who is to be woken.
     pub(super) fn take_replies(
         &self,
         replies: &mut Vec<Value>,
-        whole: &mut Vec<Pending>,
+        wakers: &mut Vec<Waker>,
     ) -> Result<()> {
         let mut state = locked(&self.state);
         for reply in replies.drain(..) {
-            let Some(first) = state.pending.front_mut() else {
+            let Some(first) = state.pending.front() else {
                 let message = "the server sent a reply that nobody asked for";
                 return Err(Error::new(ErrorKind::Other, message));
             };
-            first.values.push(reply);
-            first.n_left -= 1;
-            if first.n_left == 0 {
-                whole.extend(state.pending.pop_front());
+            if let Added::Whole(waker) = first.answer.add(reply) {
+                state.pending.pop_front();
+                wakers.extend(waker);
             }
         }
         self.note_oldest(&state);
@@ -268,7 +278,7 @@ impl Connection {
             (std::mem::take(&mut state.pending), state.wire.take())
         };
         drop(wire);
-        pending.into_iter().for_each(|pending| pending.answer.put(Err(why.echo())));
+        pending.into_iter().for_each(|pending| pending.answer.fail(why.echo()));
         self.ears.tell_the_end();
     }
 }

@@ -72,8 +72,9 @@ impl Connections {
         let id = runtime().as_ref().map(Handle::id);
         let list = self.read();
         // Who was found to be on a runtime that will not do is served at home.
-        let id = id.filter(|id| list.runtimes.get(id) != Some(&false));
-        match list.find(id, host) {
+        let will_not_do = |id: Id| list.runtimes.get(&id) == Some(&false);
+        let found = list.find(id, host);
+        match found.or_else(|| id.filter(|id| will_not_do(*id)).and(list.find(None, host))) {
             None => Known::Nothing,
             Some(known) if known.is_fit(now) => Known::Fit(Arc::clone(known)),
             Some(_) => Known::Unfit,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    connection::{Connection, Pending, Work},
+    connection::{Connection, Work},
     resp::{self, Frame, Value},
     stream::Stream,
 };
@@ -72,7 +72,7 @@ struct Driver<'a> {
     needs_flush: bool,
     // Kept between reads, only for their room.
     replies: Vec<Value>,
-    whole: Vec<Pending>,
+    wakers: Vec<Waker>,
 }
 
 impl<'a> Driver<'a> {
@@ -87,7 +87,7 @@ impl<'a> Driver<'a> {
             has_waited: false,
             needs_flush: false,
             replies: Vec::new(),
-            whole: Vec::new(),
+            wakers: Vec::new(),
         }
     }
 
@@ -164,8 +164,8 @@ impl<'a> Driver<'a> {
         if self.replies.is_empty() {
             return Ok(());
         }
-        let taken = self.connection.take_replies(&mut self.replies, &mut self.whole);
-        self.whole.drain(..).for_each(Pending::settle);
+        let taken = self.connection.take_replies(&mut self.replies, &mut self.wakers);
+        self.wakers.drain(..).for_each(Waker::wake);
         taken
     }
 

@@ -1,5 +1,7 @@
 //! What a server's error means to a caller, and what to do about it.
 
+use std::ops::Deref;
+
 use super::resp::Value;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -12,7 +14,7 @@ pub(super) fn first_error(replies: &[Value]) -> Option<&str> {
 }
 
 /// The replies, unless one of them is an error.
-pub(super) fn no_error(replies: Vec<Value>) -> Result<Vec<Value>> {
+pub(super) fn no_error<R: Deref<Target = [Value]>>(replies: R) -> Result<R> {
     match first_error(&replies) {
         Some(text) => Err(refusal(text)),
         None => Ok(replies),

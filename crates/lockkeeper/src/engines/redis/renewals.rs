@@ -61,7 +61,7 @@ impl Renewals {
         renewal: Renewal,
         now: Moment,
     ) -> Result<bool> {
-        let answer = Arc::new(Answer::default());
+        let answer = Arc::new(Answer::of(1));
         let reply = Reply(Arc::clone(&answer));
         let is_first = {
             let mut due = locked(&self.due);
@@ -101,7 +101,7 @@ impl Renewals {
         match replies.first().and_then(Value::as_list) {
             Some(kept) if kept.len() == group.len() => {
                 let told = group.drain(..).zip(kept);
-                told.for_each(|(due, kept)| due.answer.put(Ok(vec![kept.clone()])));
+                told.for_each(|(due, kept)| due.answer.settle(kept.clone()));
                 Ok(())
             }
             _ => Err(strange(&replies)),
@@ -131,7 +131,7 @@ impl Batch<'_> {
         let renewals = self.renewals;
         let send = |mut group: Group| async move {
             if let Err(error) = renewals.send(client, &mut group.0, now).await {
-                group.0.drain(..).for_each(|due| due.answer.put(Err(error.echo())));
+                group.0.drain(..).for_each(|due| due.answer.fail(error.echo()));
             }
             group
         };
@@ -156,7 +156,7 @@ struct Group(Vec<Due>);
 impl Drop for Group {
     fn drop(&mut self) {
         for due in self.0.drain(..) {
-            due.answer.put(Err(gone("the renewal was given up", "no answer")));
+            due.answer.fail(gone("the renewal was given up", "no answer"));
         }
     }
 }

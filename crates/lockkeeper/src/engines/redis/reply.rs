@@ -1,31 +1,106 @@
 //! The wait for an answer.
 
 use std::{
+    mem,
+    ops::Deref,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
 
 use super::resp::Value;
-use crate::{error::Result, sync::locked};
+use crate::{
+    error::{Error, Result},
+    sync::locked,
+};
 
-/// The replies to one call, or why there are none.
-pub(super) type Replies = Result<Vec<Value>>;
+/// The replies to one call. Most calls have one or two: those need no room on the heap.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    few: [Value; 2],
+    n_few: usize,
+    /// All of them, once there are more than a few.
+    many: Vec<Value>,
+}
+
+impl Replies {
+    fn push(&mut self, reply: Value) {
+        if let Some(place) = self.few.get_mut(self.n_few) {
+            *place = reply;
+            self.n_few += 1;
+            return;
+        }
+        if self.many.is_empty() {
+            self.many.extend(self.few.iter_mut().map(mem::take));
+        }
+        self.many.push(reply);
+    }
+
+    pub(super) fn into_vec(mut self) -> Vec<Value> {
+        if self.many.is_empty() {
+            self.many.extend(self.few.into_iter().take(self.n_few));
+        }
+        self.many
+    }
+}
+
+impl Deref for Replies {
+    type Target = [Value];
+
+    fn deref(&self) -> &[Value] {
+        if self.many.is_empty() { &self.few[..self.n_few] } else { &self.many }
+    }
+}
 
 /// Where an answer is put, shared by who asks and who reads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Answer(Mutex<State>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    replies: Option<Replies>,
+    replies: Replies,
+    n_missing: u8,
+    /// Why there will be no answer.
+    failure: Option<Error>,
     waker: Option<Waker>,
 }
 
+/// Whether an answer is whole.
+#[derive(Debug)]
+pub(super) enum Added {
+    MoreToCome,
+    /// It is; whoever waits for it is to be woken once no mutex is held.
+    Whole(Option<Waker>),
+}
+
 impl Answer {
-    pub(super) fn put(&self, replies: Replies) {
+    /// An answer of so many replies.
+    pub(super) fn of(n_replies: u8) -> Self {
+        Self(Mutex::new(State {
+            replies: Replies::default(),
+            n_missing: n_replies,
+            failure: None,
+            waker: None,
+        }))
+    }
+
+    pub(super) fn add(&self, reply: Value) -> Added {
         let mut state = locked(&self.0);
-        state.replies = Some(replies);
+        state.replies.push(reply);
+        state.n_missing -= 1;
+        if state.n_missing > 0 { Added::MoreToCome } else { Added::Whole(state.waker.take()) }
+    }
+
+    /// Gives the one reply that is missing.
+    pub(super) fn settle(&self, reply: Value) {
+        if let Added::Whole(Some(waker)) = self.add(reply) {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn fail(&self, why: Error) {
+        let mut state = locked(&self.0);
+        state.failure = Some(why);
         let waker = state.waker.take();
         drop(state);
         waker.into_iter().for_each(Waker::wake);
@@ -37,12 +112,15 @@ impl Answer {
 pub(super) struct Reply(pub(super) Arc<Answer>);
 
 impl Future for Reply {
-    type Output = Replies;
+    type Output = Result<Replies>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Replies> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = locked(&self.0.0);
-        if let Some(replies) = state.replies.take() {
-            return Poll::Ready(replies);
+        if state.n_missing == 0 {
+            return Poll::Ready(Ok(mem::take(&mut state.replies)));
+        }
+        if let Some(why) = state.failure.take() {
+            return Poll::Ready(Err(why));
         }
         if !state.waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
             let before = state.waker.replace(context.waker().clone());
@@ -50,5 +128,26 @@ impl Future for Reply {
             drop(before);
         }
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocking::block_on;
+
+    #[test]
+    fn an_answer_has_all_its_replies_in_order() {
+        for n_replies in 1..5_u8 {
+            let answer = Arc::new(Answer::of(n_replies));
+            for i in 1..=n_replies {
+                let added = answer.add(Value::Int(i.into()));
+                assert_eq!(matches!(added, Added::Whole(_)), i == n_replies);
+            }
+            let expected: Vec<_> = (1..=n_replies).map(|i| Value::Int(i.into())).collect();
+            let replies = block_on(Reply(answer)).unwrap();
+            assert_eq!(replies[..], expected);
+            assert_eq!(replies.into_vec(), expected);
+        }
     }
 }

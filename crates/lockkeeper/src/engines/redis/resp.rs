@@ -3,8 +3,9 @@
 use crate::error::{Error, ErrorKind, Result};
 
 /// A reply.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Value {
+    #[default]
     Nil,
     /// `+OK`, the one status that says nothing else.
     Okay,
@@ -55,16 +56,27 @@ impl Value {
 
 /// Adds a command to what is to be sent; its words come in several lists.
 pub(super) fn push_command(out: &mut Vec<u8>, lists: &[&[&[u8]]]) {
-    let words = || lists.iter().copied().flatten();
-    out.reserve(words().map(|word| word.len() + 16).sum());
     push_header(out, b'*', lists.iter().map(|list| list.len()).sum());
-    for part in words() {
-        push_header(out, b'$', part.len());
-        out.extend_from_slice(part);
-        out.extend_from_slice(b"\r\n");
+    for list in lists {
+        for word in *list {
+            push_word(out, &[word]);
+        }
     }
 }
 
+/// Adds one word of a command; it may come in parts.
+pub(super) fn push_word(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    let n_bytes = parts.iter().map(|part| part.len()).sum();
+    // For the header and the end, too.
+    out.reserve(n_bytes + 24);
+    push_header(out, b'$', n_bytes);
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline]
 fn push_header(out: &mut Vec<u8>, kind: u8, number: usize) {
     // Nearly all are short; nothing is worth more than not to waste time here.
     let digit = |number: usize| b'0' + (number % 10) as u8;
@@ -202,8 +214,17 @@ impl<'a> Reader<'a> {
 }
 
 fn number(digits: &[u8]) -> Result<i64> {
-    let digits = std::str::from_utf8(digits).ok();
-    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| garbled("a number that is none"))
+    let (sign, digits) = match digits {
+        [b'-', digits @ ..] => (-1, digits),
+        digits => (1, digits),
+    };
+    // By hand: every reply has one, and the long way by text costs more than all the rest of it.
+    let add = |number: i64, digit: &u8| match digit {
+        b'0'..=b'9' => number.checked_mul(10)?.checked_add(sign * i64::from(digit - b'0')),
+        _ => None,
+    };
+    let number = digits.iter().try_fold(0, add).filter(|_| !digits.is_empty());
+    number.ok_or_else(|| garbled("a number that is none"))
 }
 
 /// A length; `None` is RESP2's way to say nil.

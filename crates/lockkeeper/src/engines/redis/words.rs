@@ -12,7 +12,12 @@ pub(super) fn millis(duration: Duration) -> u64 {
 /// Thirty-two hexadecimal digits.
 pub(super) fn hex(owner: OwnerId) -> [u8; 32] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    std::array::from_fn(|i| DIGITS[(owner.0 >> (4 * (31 - i)) & 15) as usize])
+    let mut digits = [0; 32];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(owner.0.to_be_bytes()) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    digits
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A claim on a lock of the native dialect.
 
+mod at_once;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
@@ -17,6 +19,7 @@ use super::{
     },
     ASK, LIFT, RELEASE, Shared,
     names::Names,
+    packing::TURNS_IF_FREE,
 };
 use crate::{
     engine::{Attempt, Claim, Grant, Lease, Moment, Order, Patience, Request, Standing},
@@ -26,10 +29,7 @@ use crate::{
 /// How long a place in line lasts without being asked about again; also how long a lock is given to
 /// somebody who has not yet said that it is alive. The scripts know the longest, too.
 const LONGEST_PLACE: Duration = Duration::from_secs(3);
-/// How many turns of a line one grant may serve: when the key was free, and when it was handed over
-/// (as `line.lua` says). A free key is granted so often that more would use the counter up faster than
-/// the clock goes.
-const TURNS_IF_FREE: u32 = 32;
+/// How many turns of a line one grant may serve when the script gave it; as `line.lua` says.
 const TURNS: u32 = 64;
 /// A fence below this comes from a counter that was not there: it began at zero.
 const SMALLEST_FENCE: i64 = 1_000_000_000_000_000;
@@ -115,16 +115,12 @@ impl NativeClaim {
     async fn take_if_free(&mut self, now: Moment) -> Result<Option<Grant>> {
         let at = Arc::clone(self.reach(now).await?);
         let is_lifted = at.lifted.has(self.names.bucket);
-        let since = Digits::of(self.since_us);
-        let (whose, label) = (self.shared.whose.as_bytes(), self.request.label.as_bytes());
-        let value = [&self.owner[..], b"|", since.as_bytes(), b"|", whose, label].concat();
-        let ttl = Digits::of(millis(self.request.ttl));
         let mut call = Call::new();
         if !is_lifted {
-            call.add_script(&LIFT, &[&self.names.counter], &[]);
+            call.add_script(&LIFT, &[&self.names.counter()], &[]);
         }
-        call.add(&[b"SET", &self.names.lock, &value, b"NX", b"PX", ttl.as_bytes()]);
-        call.add(&[b"INCRBY", &self.names.counter, Digits::of(TURNS_IF_FREE.into()).as_bytes()]);
+        self.push_take(&mut call.bytes);
+        call.n_replies += 2;
         self.stage = Stage::Unsure;
         let replies = self.call(&call, now).await?;
         if !is_lifted {
@@ -152,8 +148,9 @@ impl NativeClaim {
 
     /// Takes fence numbers for a lock that is ours already, from a counter that was not there.
     async fn take_numbers(&mut self, now: Moment) -> Result<Grant> {
-        let mut call = Call::script(&LIFT, &[&self.names.counter], &[]);
-        call.add(&[b"INCRBY", &self.names.counter, Digits::of(TURNS_IF_FREE.into()).as_bytes()]);
+        let counter = self.names.counter();
+        let mut call = Call::script(&LIFT, &[&counter], &[]);
+        call.add(&[b"INCRBY", &counter, Digits::of(TURNS_IF_FREE.into()).as_bytes()]);
         let replies = self.call(&call, now).await?;
         match &replies[..] {
             [_, Value::Int(last)] => Ok(self.granted(*last)),
@@ -180,7 +177,7 @@ impl NativeClaim {
         let barges = self.request.order == Order::Barging;
         let call = Call::script(
             &ASK,
-            &[&self.names.lock, &self.names.line(), &self.names.counter],
+            &[self.names.lock(), &self.names.line(), &self.names.counter()],
             &[
                 &self.owner,
                 &[self.shared.whose.as_bytes(), self.request.label.as_bytes()].concat(),
@@ -262,9 +259,46 @@ impl NativeClaim {
     /// An attempt that got no answer may still be on its way; whatever comes of it ends behind it.
     fn release_behind_attempts(&mut self, now: Moment) {
         for at in self.unanswered.drain(..) {
-            let call = Call::script(&RELEASE, &[&self.names.lock], &[&self.owner]);
+            let call = Call::script(&RELEASE, &[self.names.lock()], &[&self.owner]);
             self.shared.client.send_behind(&at, &call, now);
         }
+    }
+
+    /// Makes an attempt as well as it can be done; the common way may have been tried before.
+    async fn attempt_by_all_means(&mut self, now: Moment) -> Result<Attempt> {
+        let answer = self.take_or_ask(now).await?;
+        if let Attempt::Granted(grant) = &answer {
+            if let Err(error) = self.shared.client.see_copied(self.at.as_deref(), now).await {
+                return Err(given_back(self, error).await);
+            }
+            self.grant = Some(grant.clone());
+        }
+        Ok(answer)
+    }
+
+    async fn release_by_all_means(&mut self) -> Result<()> {
+        // Asked again because no answer came: that connection is not one to wait for.
+        if let Some(silent) = self.released_at.take() {
+            silent.retire();
+        }
+        let now = self.shared.client.latest();
+        let reached = self.reach(now).await.map(|at| Arc::clone(at));
+        self.release_behind_attempts(now);
+        self.released_at = Some(reached?);
+        let call = Call::script(&RELEASE, &[self.names.lock()], &[&self.owner]);
+        let replies = self.call(&call, now).await?;
+        self.released(&replies)
+    }
+
+    /// Notes that the lock is released, or the place in line given up.
+    fn released(&mut self, replies: &[Value]) -> Result<()> {
+        let [Value::Int(released)] = *replies else { return Err(strange(replies)) };
+        self.stage = Stage::Nothing;
+        self.released_at = None;
+        if released == 2 {
+            self.shared.contended.add(self.names.bucket);
+        }
+        Ok(())
     }
 
     fn listen_at(&mut self, at: &Arc<Connection>) {
@@ -289,16 +323,17 @@ impl NativeClaim {
 impl Claim for NativeClaim {
     async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
         if self.since_us == 0 {
-            self.since_us = now.wall_micros();
+            self.since_us = self.shared.wall.micros(now);
         }
-        let answer = self.take_or_ask(now).await?;
-        if let Attempt::Granted(grant) = &answer {
-            if let Err(error) = self.shared.client.see_copied(self.at.as_deref(), now).await {
-                return Err(given_back(self, error).await);
+        if let Some(reply) = self.take_at_once(now) {
+            let replies = reply.await?;
+            if let Some(grant) = self.taken(&replies) {
+                self.grant = Some(grant.clone());
+                return Ok(Attempt::Granted(grant));
             }
-            self.grant = Some(grant.clone());
         }
-        Ok(answer)
+        // Apart, so that the common way is not burdened with what the others keep.
+        Box::pin(self.attempt_by_all_means(now)).await
     }
 
     async fn renew(&mut self, now: Moment) -> Result<Standing> {
@@ -308,7 +343,7 @@ impl Claim for NativeClaim {
         }
         let renewal = Renewal {
             slot: self.names.slot,
-            lock: self.names.lock.clone(),
+            lock: self.names.lock().to_vec(),
             owner: self.owner.to_vec(),
             ttl_ms: millis(self.request.ttl),
         };
@@ -323,27 +358,15 @@ impl Claim for NativeClaim {
         if self.stage == Stage::Nothing && self.unanswered.is_empty() {
             return Ok(());
         }
-        // Asked again because no answer came: that connection is not one to wait for.
-        if let Some(silent) = self.released_at.take() {
-            silent.retire();
-        }
-        let now = self.shared.client.latest();
-        let reached = self.reach(now).await.map(|at| Arc::clone(at));
-        self.release_behind_attempts(now);
-        self.released_at = Some(reached?);
-        let call = Call::script(&RELEASE, &[&self.names.lock], &[&self.owner]);
-        let replies = self.call(&call, now).await?;
-        match replies.first() {
-            Some(Value::Int(released)) => {
-                self.stage = Stage::Nothing;
-                self.released_at = None;
-                if *released == 2 {
-                    self.shared.contended.add(self.names.bucket);
-                }
-                Ok(())
+        if let Some(reply) = self.release_at_once() {
+            let replies = reply.await?;
+            // It has answered, whatever that is.
+            self.released_at = None;
+            if self.released(&replies).is_ok() {
+                return Ok(());
             }
-            _ => Err(strange(&replies)),
         }
+        Box::pin(self.release_by_all_means()).await
     }
 
     async fn changed(&mut self) {

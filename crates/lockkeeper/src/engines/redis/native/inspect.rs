@@ -26,7 +26,7 @@ const KEYS_AT_ONCE: &[u8] = b"1000";
 impl Inspector for Native {
     async fn who(&self, key: &Key) -> Result<Who> {
         let (client, names) = (&self.shared.client, self.shared.prefix.names(key));
-        let mut call = Call::of(&[b"GET", &names.lock]);
+        let mut call = Call::of(&[b"GET", names.lock()]);
         call.add(&[b"LRANGE", &names.line(), b"0", b"-1"]);
         call.add(&[b"TIME"]);
         let now = client.latest();

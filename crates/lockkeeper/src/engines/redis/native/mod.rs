@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use self::{claim::NativeClaim, names::Prefix};
+use self::{claim::NativeClaim, names::Prefix, wall::Wall};
 use super::{
     bits::Bits,
     client::{Client, Needs},
@@ -21,6 +21,8 @@ use crate::{
 mod claim;
 mod inspect;
 mod names;
+mod packing;
+mod wall;
 
 static ASK: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[include_str!("line.lua"), include_str!("ask.lua")]));
@@ -47,6 +49,7 @@ struct Shared {
     renewals: Renewals,
     /// Keys that were busy lately: these are asked for by script at once.
     contended: Bits,
+    wall: Wall,
     /// What stands before the label of a claim, for people to see: process and machine.
     whose: String,
 }
@@ -59,6 +62,7 @@ impl Native {
             prefix: Prefix::new(settings.prefix.as_deref())?,
             renewals: Renewals::new(&RENEW),
             contended: Bits::default(),
+            wall: Wall::default(),
             whose: format!("{}|{}|", std::process::id(), host_name()),
         };
         let promise = match settings.arrangement {

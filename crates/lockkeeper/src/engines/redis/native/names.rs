@@ -2,6 +2,7 @@
 
 use super::super::{
     bits::Bits,
+    resp::push_word,
     slot::{N_SLOTS, Slot, crc16},
 };
 use crate::{
@@ -15,8 +16,11 @@ pub(super) struct Names {
     /// Keys share fence counters by bucket, so that a counter outlives the keys that use it.
     pub(super) bucket: u16,
     pub(super) slot: Slot,
-    pub(super) lock: Vec<u8>,
-    pub(super) counter: Vec<u8>,
+    /// The lock's name as a word of a command: every call has it.
+    lock_word: Vec<u8>,
+    /// Where the name begins in it, and where what is common to all names ends.
+    start: usize,
+    common_end: usize,
 }
 
 /// What stands before the bucket.
@@ -38,9 +42,11 @@ impl Prefix {
         let digit = |place: u16| b"0123456789abcdef"[usize::from(bucket >> place & 15)];
         let tag = [digit(8), digit(4), digit(0)];
         let prefix = self.0.as_bytes();
-        let counter = [prefix, b":{", &tag, b"}n"].concat();
-        let lock = [prefix, b":{", &tag, b"}k:", key].concat();
-        Names { bucket, slot: Slot(crc16(&tag) % N_SLOTS), lock, counter }
+        let mut lock_word = Vec::new();
+        push_word(&mut lock_word, &[prefix, b":{", &tag, b"}k:", key]);
+        let start = lock_word.len() - "\r\n".len() - key.len() - ":{000}k:".len() - prefix.len();
+        let common_end = start + prefix.len() + ":{000}".len();
+        Names { bucket, slot: Slot(crc16(&tag) % N_SLOTS), lock_word, start, common_end }
     }
 
     /// What finds every lock.
@@ -62,11 +68,30 @@ impl Prefix {
 }
 
 impl Names {
+    /// The name of the lock, packed for a command.
+    pub(super) fn lock_word(&self) -> &[u8] {
+        &self.lock_word
+    }
+
+    /// The name of the lock.
+    pub(super) fn lock(&self) -> &[u8] {
+        &self.lock_word[self.start..self.lock_word.len() - "\r\n".len()]
+    }
+
+    /// What the names have in common; with an `n` behind it, the name of the counter.
+    pub(super) fn common(&self) -> &[u8] {
+        &self.lock_word[self.start..self.common_end]
+    }
+
+    /// The name of the fence counter.
+    pub(super) fn counter(&self) -> Vec<u8> {
+        [self.common(), b"n"].concat()
+    }
+
     /// The name of the line.
     pub(super) fn line(&self) -> Vec<u8> {
-        let mut line = self.lock.clone();
-        let at = self.counter.len() - 1;
-        line[at] = b'l';
+        let mut line = self.lock().to_vec();
+        line[self.common().len()] = b'l';
         line
     }
 }
@@ -81,10 +106,10 @@ mod tests {
         for name in ["invoice:42", "{x}", "}", "k:", "é"] {
             let key = Key::new(name).unwrap();
             let names = prefix.names(&key);
-            for part in [&names.lock, &names.line(), &names.counter] {
+            for part in [names.lock(), &names.line(), &names.counter()] {
                 assert_eq!(Slot::of(part), names.slot, "{name}");
             }
-            let lock = String::from_utf8(names.lock).unwrap();
+            let lock = String::from_utf8(names.lock().to_vec()).unwrap();
             assert_eq!(prefix.key_of(&lock), Some(key));
         }
         assert_eq!(prefix.pattern(), r"a\*b:{???}k:*");
