@@ -1,5 +1,7 @@
 //! A question to a server: bytes to send, and how many replies make the answer.
 
+use std::sync::Arc;
+
 use super::{
     resp::{Digits, push_command},
     script::Script,
@@ -13,12 +15,15 @@ use super::{
 pub(super) struct Call {
     pub(super) bytes: Vec<u8>,
     pub(super) n_replies: u8,
+    /// What is sent instead when the server does not know the script, also if nobody waits for the
+    /// answer any more. Only for calls with one reply.
+    pub(super) again: Option<Arc<Self>>,
 }
 
 impl Call {
     /// Nothing yet, with room for what is usual.
     pub(super) fn new() -> Self {
-        Self { bytes: Vec::with_capacity(256), n_replies: 0 }
+        Self { bytes: Vec::with_capacity(256), n_replies: 0, again: None }
     }
 
     /// One command.
@@ -33,6 +38,16 @@ impl Call {
         let mut call = Self::new();
         call.add_script(script, keys, arguments);
         call
+    }
+
+    /// The same, sure to be carried out though the server may have forgotten the script.
+    pub(super) fn sure_script(script: &Script, keys: &[&[u8]], arguments: &[&[u8]]) -> Self {
+        let mut again = Self::default();
+        let n_keys = Digits::of(keys.len() as u64);
+        let head: [&[u8]; 3] = [b"EVAL", script.text.as_bytes(), n_keys.as_bytes()];
+        push_command(&mut again.bytes, &[&head, keys, arguments]);
+        again.n_replies = 1;
+        Self { again: Some(Arc::new(again)), ..Self::script(script, keys, arguments) }
     }
 
     /// One more command.

@@ -246,6 +246,10 @@ impl Client {
     ///
     /// Its scripts go along: nobody would see that the server has forgotten them.
     pub(super) fn send_behind(&self, at: &Connection, call: &Call, now: Moment) {
+        if self.mixes_slots() && call.again.is_some() {
+            drop(at.send(call, now, Haste::Now));
+            return;
+        }
         let call = self.with_scripts(call);
         if self.mixes_slots() {
             drop(at.send(&call, now, Haste::Now));

@@ -17,6 +17,7 @@ use super::{
     bits::Bits,
     call::Call,
     ear::Ears,
+    refusal::is_unknown_script,
     reply::{Added, Answer, Reply},
     resp::Value,
 };
@@ -81,6 +82,8 @@ enum Stage {
 struct Pending {
     answer: Arc<Answer>,
     sent_at: Moment,
+    /// What to send if the server does not know the script.
+    again: Option<Arc<Call>>,
 }
 
 /// Whether somebody waits for the answer.
@@ -127,7 +130,10 @@ impl Connection {
 
     /// Sends a call, now or together with others.
     pub(super) fn send(&self, call: &Call, now: Moment, haste: Haste) -> Reply {
-        self.send_packed(call.n_replies, now, haste, |out| out.extend_from_slice(&call.bytes))
+        let answer = Arc::new(Answer::of(call.n_replies));
+        let again = call.again.clone();
+        let pending = Pending { answer, sent_at: now, again };
+        self.push(pending, haste, |out| out.extend_from_slice(&call.bytes))
     }
 
     /// The same for commands that are packed right where they are sent from.
@@ -139,18 +145,22 @@ impl Connection {
         pack: impl FnOnce(&mut Vec<u8>),
     ) -> Reply {
         let answer = Arc::new(Answer::of(n_replies));
-        let reply = Reply(Arc::clone(&answer));
+        self.push(Pending { answer, sent_at: now, again: None }, haste, pack)
+    }
+
+    fn push(&self, pending: Pending, haste: Haste, pack: impl FnOnce(&mut Vec<u8>)) -> Reply {
+        let reply = Reply(Arc::clone(&pending.answer));
         let mut state = locked(&self.state);
         if let Stage::Ended(error) = &state.stage {
             let error = error.echo();
             drop(state);
-            answer.fail(error);
+            pending.answer.fail(error);
             return reply;
         }
         let is_quiet = state.is_quiet();
         pack(&mut state.out);
         state.n_calls_out += 1;
-        state.pending.push_back(Pending { answer, sent_at: now });
+        state.pending.push_back(pending);
         if state.pending.len() == 1 {
             self.note_oldest(&state);
         }
@@ -256,7 +266,9 @@ impl Connection {
                 let message = "the server sent a reply that nobody asked for";
                 return Err(Error::new(ErrorKind::Other, message));
             };
-            if let Added::Whole(waker) = first.answer.add(reply) {
+            if first.again.is_some() && is_unknown_script(&reply) {
+                state.send_again();
+            } else if let Added::Whole(waker) = first.answer.add(reply) {
                 state.pending.pop_front();
                 wakers.extend(waker);
             }
@@ -294,6 +306,16 @@ impl State {
     /// lets their calls go out together.
     fn is_quiet(&self) -> bool {
         self.pending.len() == self.n_calls_out && self.n_calls_out <= 1 && self.n_calls_before <= 2
+    }
+
+    /// Sends what stands in for the oldest call; its answer comes behind all others.
+    fn send_again(&mut self) {
+        let Some(mut oldest) = self.pending.pop_front() else { return };
+        if let Some(again) = oldest.again.take() {
+            self.out.extend_from_slice(&again.bytes);
+            self.n_calls_out += 1;
+        }
+        self.pending.push_back(oldest);
     }
 
     /// Writes from the caller's own thread, as far as that goes without waiting.

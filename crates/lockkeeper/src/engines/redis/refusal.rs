@@ -35,6 +35,11 @@ pub(super) fn is_out_of_office(code: &str) -> bool {
     CODES.contains(&code)
 }
 
+/// Whether the server has forgotten a script of ours.
+pub(super) fn is_unknown_script(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if code(text) == "NOSCRIPT")
+}
+
 /// The code of an error: its first word.
 pub(super) fn code(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()

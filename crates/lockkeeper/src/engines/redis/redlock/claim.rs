@@ -71,8 +71,8 @@ impl RedlockClaim {
         let last = votes.iter().filter_map(last_number).max().unwrap_or(0);
         let n_know = votes.iter().filter(|vote| last_number(vote) == Some(last)).count();
         if n_know < quorum.majority {
-            let raises =
-                votes.iter().zip(servers).map(|(vote, server)| self.raise(server, vote, last, now));
+            let raises = votes.iter().zip(servers);
+            let raises = raises.map(|(vote, server)| Box::pin(self.raise(server, vote, last, now)));
             let (verdict, answers) = until(raises, |answers| quorum.agreed(answers)).await;
             if verdict != Verdict::Yes {
                 return Err(self.no_quorum(&answers));
@@ -171,7 +171,8 @@ impl Claim for RedlockClaim {
     async fn renew(&mut self, now: Moment) -> Result<Standing> {
         let (value, ttl) = (self.asker.value(), Digits::of(millis(self.request.ttl)));
         let call = &Call::script(&RENEW, &[&self.names.lock], &[&value, ttl.as_bytes()]);
-        let answers = self.shared.servers.iter().map(|server| self.keep(server, call, now));
+        let answers =
+            self.shared.servers.iter().map(|server| Box::pin(self.keep(server, call, now)));
         let (verdict, answers) = until(answers, |answers| self.shared.quorum.agreed(answers)).await;
         match verdict {
             Verdict::Yes => Ok(Standing::Held(self.lease())),

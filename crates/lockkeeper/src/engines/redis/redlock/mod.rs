@@ -23,6 +23,7 @@ mod names;
 mod question;
 mod server;
 mod stake;
+mod step;
 mod tally;
 mod until;
 mod urls;
@@ -32,7 +33,7 @@ const NAME: &str = "redlock";
 static ASK: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("ask.lua")]));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
 static RAISE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("raise.lua")]));
-const RELEASE: &str = include_str!("release.lua");
+static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("release.lua")]));
 const LIFT: &str = include_str!("../native/lift.lua");
 
 /// A majority of servers that know nothing of each other.
@@ -72,7 +73,7 @@ const PROMISE: &str = "While a majority of the servers keep their data and their
      or the clocks are right.";
 
 fn needs() -> Needs {
-    Needs { scripts: vec![&ASK, &RENEW, &RAISE], listens: false }
+    Needs { scripts: vec![&ASK, &RENEW, &RAISE, &RELEASE], listens: false }
 }
 
 impl Engine for Redlock {
@@ -101,7 +102,7 @@ impl Shared {
             Some(Err(error)) => error.kind() != ErrorKind::Unreachable,
             _ => false,
         };
-        let checks = self.servers.iter().map(|server| server.check(now));
+        let checks = self.servers.iter().map(|server| Box::pin(server.check(now)));
         let (verdict, answers) = until(checks, |answers| {
             let refused = answers.iter().any(is_final).then_some(Verdict::No);
             refused.or_else(|| self.quorum.agreed(answers))

@@ -34,11 +34,10 @@ impl Asker {
         [&self.owner[..], b":", Digits::of(self.round).as_bytes()].concat()
     }
 
-    /// Gives back what this round or an earlier one has got. As a whole text: most answers are not
-    /// waited for, so nobody would see that a server does not know the script.
+    /// Gives back what this round or an earlier one has got. Most answers are not waited for, so
+    /// nobody would see that a server does not know the script.
     pub(super) fn release(&self, lock: &[u8]) -> Call {
-        let round = Digits::of(self.round);
-        Call::of(&[b"EVAL", RELEASE.as_bytes(), b"1", lock, &self.owner, round.as_bytes()])
+        Call::sure_script(&RELEASE, &[lock], &[&self.value()])
     }
 }
 

@@ -65,6 +65,11 @@ impl Server {
         Ok(at)
     }
 
+    /// The connection for keys of this slot, if there is one that will do.
+    pub(super) fn at_hand(&self, slot: Slot, now: Moment) -> Option<Arc<Connection>> {
+        self.client.at_hand(slot, now)
+    }
+
     /// The connection for a call that must be sent in any case.
     pub(super) async fn reach_anyhow(&self, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
         self.client.reach(slot, now).await

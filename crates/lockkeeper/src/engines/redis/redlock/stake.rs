@@ -3,9 +3,17 @@
 use std::sync::Arc;
 
 use super::{
-    super::{call::Call, connection::Connection, refusal::strange, resp::Value, slot::Slot},
+    super::{
+        call::Call,
+        connection::{Connection, Haste},
+        refusal::{first_error, strange},
+        reply::Reply,
+        resp::Value,
+        slot::Slot,
+    },
     question::{Question, SMALLEST_FENCE},
     server::Server,
+    step::Step,
     tally::Vote,
 };
 use crate::{engine::Moment, error::Result};
@@ -33,7 +41,52 @@ enum Stage {
 
 impl Stake {
     /// Asks for the lock.
-    pub(super) async fn ask(
+    pub(super) fn ask<'a>(
+        &'a mut self,
+        server: &'a Server,
+        question: &'a Question<'a>,
+        now: Moment,
+    ) -> Step<'a, Vote> {
+        let Some(reply) = self.ask_at_once(server, question, now) else {
+            return Step::Long(Box::pin(self.ask_by_all_means(server, question, now)));
+        };
+        Step::short(reply, move |answer| {
+            let replies = match answer {
+                Ok(replies) => replies,
+                Err(error) => return Step::Done(Err(error)),
+            };
+            if first_error(&replies).is_some() {
+                self.stage = Stage::Nothing;
+                return Step::Long(Box::pin(self.ask_by_all_means(server, question, now)));
+            }
+            match question.read(&replies) {
+                Ok(Vote::Granted(last)) if last < SMALLEST_FENCE => {
+                    Step::Long(Box::pin(self.take_numbers(server, question, now)))
+                }
+                vote => Step::Done(vote.map(|vote| self.noted(vote))),
+            }
+        })
+    }
+
+    /// Asks for the lock if there is nothing to see to before.
+    fn ask_at_once(
+        &mut self,
+        server: &Server,
+        question: &Question<'_>,
+        now: Moment,
+    ) -> Option<Reply> {
+        let names = question.names;
+        if server.is_cluster() || self.stage == Stage::Unsure {
+            return None;
+        }
+        let at = server.at_hand(names.slot, now).filter(|at| at.lifted.has(names.bucket))?;
+        self.stage = Stage::Unsure;
+        let reply = at.send(&question.usual, now, Haste::of_caller());
+        self.at = Some(at);
+        Some(reply)
+    }
+
+    async fn ask_by_all_means(
         &mut self,
         server: &Server,
         question: &Question<'_>,
@@ -60,20 +113,39 @@ impl Stake {
         if !is_lifted && !server.is_cluster() {
             at.lifted.add(names.bucket);
         }
-        let mut vote = question.read(&replies)?;
-        if let Vote::Granted(last) = &mut vote
-            && *last < SMALLEST_FENCE
-        {
-            let replies = server.call(at, names.slot, &question.numbers(), now).await?;
-            let number = replies.last().and_then(Value::as_int);
-            let number = number.and_then(|number| u64::try_from(number).ok());
-            *last = number.ok_or_else(|| strange(&replies))?;
+        match question.read(&replies)? {
+            Vote::Granted(last) if last < SMALLEST_FENCE => {
+                self.take_numbers(server, question, now).await
+            }
+            vote => Ok(self.noted(vote)),
         }
+    }
+
+    /// Takes fence numbers for a lock that is ours already, from a counter that was not there.
+    async fn take_numbers(
+        &mut self,
+        server: &Server,
+        question: &Question<'_>,
+        now: Moment,
+    ) -> Result<Vote> {
+        let slot = question.names.slot;
+        let mut at = match &self.at {
+            Some(at) => Arc::clone(at),
+            None => server.reach(slot, now).await?,
+        };
+        let replies = server.call(&mut at, slot, &question.numbers(), now).await?;
+        let number = replies.last().and_then(Value::as_int);
+        let number = number.and_then(|number| u64::try_from(number).ok());
+        let last = number.ok_or_else(|| strange(&replies))?;
+        Ok(self.noted(Vote::Granted(last)))
+    }
+
+    fn noted(&mut self, vote: Vote) -> Vote {
         self.stage = match vote {
             Vote::Granted(_) | Vote::Kept(_) => Stage::Holds,
             Vote::Busy(_) => Stage::Nothing,
         };
-        Ok(vote)
+        vote
     }
 
     /// Sends the release of what the server has or may get, and does not wait: it runs behind what
@@ -102,16 +174,56 @@ impl Stake {
     }
 
     /// Gives back what the server has or may get; ends when it has confirmed that.
-    pub(super) async fn release(
+    pub(super) fn release<'a>(
+        &'a mut self,
+        server: &'a Server,
+        slot: Slot,
+        release: &'a Call,
+        now: Moment,
+    ) -> Step<'a, bool> {
+        if self.stage == Stage::Nothing && self.older.is_empty() {
+            return Step::Done(Ok(true));
+        }
+        let Some(reply) = self.release_at_once(server, slot, release, now) else {
+            return Step::Long(Box::pin(self.release_by_all_means(server, slot, release, now)));
+        };
+        Step::short(reply, move |answer| match answer {
+            Ok(replies) if first_error(&replies).is_some() => {
+                Step::Long(Box::pin(self.release_by_all_means(server, slot, release, now)))
+            }
+            Ok(_) => {
+                self.stage = Stage::Nothing;
+                Step::Done(Ok(true))
+            }
+            Err(error) => Step::Done(Err(error)),
+        })
+    }
+
+    /// Sends the release if whatever is on its way goes over the same connection.
+    fn release_at_once(
+        &mut self,
+        server: &Server,
+        slot: Slot,
+        release: &Call,
+        now: Moment,
+    ) -> Option<Reply> {
+        let at = server.at_hand(slot, now)?;
+        let is_elsewhere = self.stage == Stage::Unsure
+            && !self.at.as_ref().is_some_and(|asked| Arc::ptr_eq(asked, &at));
+        if is_elsewhere || !self.older.is_empty() {
+            return None;
+        }
+        self.stage = Stage::GivenBack;
+        Some(at.send(release, now, Haste::of_caller()))
+    }
+
+    async fn release_by_all_means(
         &mut self,
         server: &Server,
         slot: Slot,
         release: &Call,
         now: Moment,
     ) -> Result<bool> {
-        if self.stage == Stage::Nothing && self.older.is_empty() {
-            return Ok(true);
-        }
         let reached = server.reach_anyhow(slot, now).await;
         let reached_at = reached.as_ref().ok();
         if self.stage == Stage::Unsure {
