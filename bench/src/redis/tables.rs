@@ -135,7 +135,7 @@ pub(crate) fn hot(order: &Order) -> Result<Verdict> {
         window: Duration::from_millis(800),
         n_rounds: 5,
         speed: HandOvers,
-        also: vec![Cycles, Unfairness],
+        also: vec![Cycles, Unfairness, ServerCpu, ClientCpu],
         rows: [&[DIRECT, APART][..], &peers].concat(),
         demands,
     };

@@ -42,11 +42,11 @@ impl Call {
 
     /// The same, sure to be carried out though the server may have forgotten the script.
     pub(super) fn sure_script(script: &Script, keys: &[&[u8]], arguments: &[&[u8]]) -> Self {
-        let mut again = Self::default();
         let n_keys = Digits::of(keys.len() as u64);
         let head: [&[u8]; 3] = [b"EVAL", script.text.as_bytes(), n_keys.as_bytes()];
-        push_command(&mut again.bytes, &[&head, keys, arguments]);
-        again.n_replies = 1;
+        let mut bytes = Vec::with_capacity(script.text.len() + 256);
+        push_command(&mut bytes, &[&head, keys, arguments]);
+        let again = Self { bytes, n_replies: 1, again: None };
         Self { again: Some(Arc::new(again)), ..Self::script(script, keys, arguments) }
     }
 

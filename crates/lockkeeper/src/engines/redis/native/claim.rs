@@ -1,6 +1,7 @@
 //! A claim on a lock of the native dialect.
 
 mod at_once;
+mod in_line;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -17,13 +18,13 @@ use super::{
         resp::{Digits, Value},
         words::{hex, millis},
     },
-    ASK, LIFT, RELEASE, Shared,
+    LIFT, RELEASE, Shared,
     names::Names,
     packing::TURNS_IF_FREE,
 };
 use crate::{
-    engine::{Attempt, Claim, Grant, Lease, Moment, Order, Patience, Request, Standing},
-    error::{Error, Result},
+    engine::{Attempt, Claim, Grant, Lease, Moment, Request, Standing},
+    error::Result,
 };
 
 /// How long a place in line lasts without being asked about again; also how long a lock is given to
@@ -146,6 +147,12 @@ impl NativeClaim {
         self.at.as_ref().is_some_and(|at| at.lifted.has(self.names.bucket))
     }
 
+    /// Whether what is sent there is sure to meet a counter that was lifted: in a cluster, it may be
+    /// sent on.
+    fn is_lifted_at(&self, at: &Connection) -> bool {
+        self.shared.client.mixes_slots() && at.lifted.has(self.names.bucket)
+    }
+
     /// Takes fence numbers for a lock that is ours already, from a counter that was not there.
     async fn take_numbers(&mut self, now: Moment) -> Result<Grant> {
         let counter = self.names.counter();
@@ -162,60 +169,6 @@ impl NativeClaim {
         self.stage = Stage::Holds;
         let fence = u64::try_from(last).unwrap_or(0).saturating_sub(u64::from(TURNS_IF_FREE) - 1);
         Grant { fence, n_fences: TURNS_IF_FREE, lease: Lease::For(self.request.ttl) }
-    }
-
-    /// Asks by script: takes the key, or stands in line.
-    async fn ask(&mut self, now: Moment) -> Result<Attempt> {
-        let waits = self.request.patience == Patience::Waits;
-        let at = Arc::clone(self.reach(now).await?);
-        if waits {
-            self.listen_at(&at);
-        }
-        self.n_asks += 1;
-        self.asked_at = now;
-        self.stage = Stage::Unsure;
-        let barges = self.request.order == Order::Barging;
-        let call = Call::script(
-            &ASK,
-            &[self.names.lock(), &self.names.line(), &self.names.counter()],
-            &[
-                &self.owner,
-                &[self.shared.whose.as_bytes(), self.request.label.as_bytes()].concat(),
-                Digits::of(millis(self.request.ttl)).as_bytes(),
-                Digits::of(millis(self.place())).as_bytes(),
-                at.channel.as_bytes(),
-                Digits::of(self.n_asks).as_bytes(),
-                if waits { b"waits" } else { b"tries" },
-                if barges { b"barging" } else { b"fair" },
-                Digits::of(self.since_us).as_bytes(),
-            ],
-        );
-        let replies = self.call(&call, now).await?;
-        let answer = replies.first().and_then(Value::as_list).unwrap_or_default();
-        match (answer.first().and_then(Value::as_text), &answer[1.min(answer.len())..]) {
-            (Some(how @ ("granted" | "kept")), [fence]) => {
-                self.stage = Stage::Holds;
-                let fence = fence.as_int().and_then(|fence| u64::try_from(fence).ok());
-                let fence = fence.ok_or_else(|| strange(&replies))?;
-                let lease = Lease::For(self.request.ttl);
-                // What was told before and is still ours keeps its numbers; if nobody was told, the
-                // new ones are as good.
-                let known = self.grant.take().filter(|_| how == "kept");
-                let grant = known.unwrap_or(Grant { fence, n_fences: TURNS, lease });
-                Ok(Attempt::Granted(Grant { lease, ..grant }))
-            }
-            (Some("busy"), [ends_in]) => {
-                self.shared.contended.add(self.names.bucket);
-                self.stage = if waits { Stage::InLine } else { Stage::Nothing };
-                let ends_in = ends_in.as_int().and_then(|ms| u64::try_from(ms).ok());
-                let ends_in = Duration::from_millis(ends_in.unwrap_or(1));
-                Ok(Attempt::Busy { retry_in: Some(ends_in.min(self.place() / 3)) })
-            }
-            (Some("strange"), _) => Err(Error::refused(
-                "what is stored at the key is not a lock of ours; use another key or prefix",
-            )),
-            _ => Err(strange(&replies)),
-        }
     }
 
     /// Takes the lock in the cheapest way that may do.
@@ -239,21 +192,6 @@ impl NativeClaim {
             self.shared.contended.remove(self.names.bucket);
         }
         Ok(answer)
-    }
-
-    /// A grant that was told by message: it lasts from after our last ask, so counting from that ask
-    /// is on the safe side. One that says nothing about that ask is old.
-    fn heard(&mut self, now: Moment) -> Option<Grant> {
-        let message = self.ear.as_ref()?.take_message()?;
-        let message = std::str::from_utf8(&message).ok()?;
-        let mut words = message.split(' ').skip(1);
-        let (ask, fence) = (words.next()?.parse::<u64>().ok()?, words.next()?.parse().ok()?);
-        let left = self.place().checked_sub(now.since(self.asked_at))?;
-        if ask != self.n_asks || left < self.place() / 3 {
-            return None;
-        }
-        self.stage = Stage::Holds;
-        Some(Grant { fence, n_fences: TURNS, lease: Lease::For(left) })
     }
 
     /// An attempt that got no answer may still be on its way; whatever comes of it ends behind it.
@@ -294,28 +232,14 @@ impl NativeClaim {
     fn released(&mut self, replies: &[Value]) -> Result<()> {
         let [Value::Int(released)] = *replies else { return Err(strange(replies)) };
         self.stage = Stage::Nothing;
-        self.released_at = None;
+        let at = self.released_at.take();
         if released == 2 {
             self.shared.contended.add(self.names.bucket);
+            // Whoever got it has numbers of a counter that the script has lifted, if nobody had before.
+            at.filter(|_| self.shared.client.mixes_slots())
+                .inspect(|at| at.lifted.add(self.names.bucket));
         }
         Ok(())
-    }
-
-    fn listen_at(&mut self, at: &Arc<Connection>) {
-        match &self.listens_at {
-            Some(known) if Arc::ptr_eq(known, at) => {}
-            _ => {
-                self.listen_nowhere();
-                at.ears.add(&self.owner, self.ear.get_or_insert_default());
-                self.listens_at = Some(Arc::clone(at));
-            }
-        }
-    }
-
-    fn listen_nowhere(&mut self) {
-        if let (Some(at), Some(ear)) = (self.listens_at.take(), &self.ear) {
-            at.ears.remove(&self.owner, ear);
-        }
     }
 }
 
@@ -360,11 +284,11 @@ impl Claim for NativeClaim {
         }
         if let Some(reply) = self.release_at_once() {
             let replies = reply.await?;
-            // It has answered, whatever that is.
-            self.released_at = None;
             if self.released(&replies).is_ok() {
                 return Ok(());
             }
+            // It has answered, whatever that is.
+            self.released_at = None;
         }
         Box::pin(self.release_by_all_means()).await
     }

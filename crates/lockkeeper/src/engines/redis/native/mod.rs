@@ -24,12 +24,18 @@ mod names;
 mod packing;
 mod wall;
 
-static ASK: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[include_str!("line.lua"), include_str!("ask.lua")]));
+static ASK: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(&[include_str!("line.lua"), include_str!("places.lua"), include_str!("ask.lua")])
+});
+// In this order, so that what is seldom needed costs nothing before.
 static RELEASE: LazyLock<Script> = LazyLock::new(|| {
-    let parts =
-        [include_str!("release.lua"), include_str!("line.lua"), include_str!("release_line.lua")];
-    Script::new(&parts)
+    Script::new(&[
+        include_str!("release.lua"),
+        include_str!("line.lua"),
+        include_str!("release_line.lua"),
+        include_str!("places.lua"),
+        include_str!("leave.lua"),
+    ])
 });
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
 static LIFT: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("lift.lua")]));

@@ -1,6 +1,3 @@
-if value and string.sub(value, 16, 47) == ARGV[1] and string.sub(value, 1, 1) == '!' then
-  hand_over()
-  return 2
+if value and sub(value, 16, 47) == ARGV[1] and sub(value, 1, 1) == '!' then
+  return hand_over(ARGV[2] == '1')
 end
-leave_line(ARGV[1])
-return 0

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use super::super::{
     bits::Bits,
+    resp::Digits,
     slot::{N_SLOTS, Slot, crc16},
 };
 use crate::{
@@ -45,7 +46,7 @@ impl Prefix {
     }
 
     fn counter(&self, number: u32) -> Vec<u8> {
-        format!("{}lk:fence:{{{number}}}", self.0).into_bytes()
+        [self.0.as_bytes(), b"lk:fence:{", Digits::of(number.into()).as_bytes(), b"}"].concat()
     }
 }
 

@@ -69,7 +69,7 @@ impl<'a> Question<'a> {
         ttl_ms: u64,
         way: Way,
     ) -> Self {
-        let mut question = Self { names, prefix, asker, ttl_ms, way, usual: Call::default() };
+        let mut question = Self { names, prefix, asker, ttl_ms, way, usual: Call::new() };
         match way {
             Way::Take => {
                 let (value, ttl) = (asker.value(), Digits::of(ttl_ms));

@@ -50,9 +50,13 @@ impl NativeClaim {
 
     pub(super) fn push_take(&self, out: &mut Vec<u8>) {
         let since = Digits::of(self.since_us);
+        push_take(out, &self.names, &self.value(since.as_bytes()), millis(self.request.ttl));
+    }
+
+    /// What stands at the key while it is ours, in parts.
+    pub(super) fn value<'a>(&'a self, since: &'a [u8]) -> [&'a [u8]; 6] {
         let (whose, label) = (self.shared.whose.as_bytes(), self.request.label.as_bytes());
-        let value = [&self.owner[..], b"|", since.as_bytes(), b"|", whose, label];
-        push_take(out, &self.names, &value, millis(self.request.ttl));
+        [&self.owner, b"|", since, b"|", whose, label]
     }
 
     /// Sends the release of a lock that is ours for certain, if that can be done right now.
@@ -63,7 +67,8 @@ impl NativeClaim {
         }
         let now = client.latest();
         let at = client.at_hand(self.names.slot, now)?;
-        let pack = |out: &mut Vec<u8>| push_release(out, &self.names, &self.owner);
+        let is_lifted = self.is_lifted_at(&at);
+        let pack = |out: &mut Vec<u8>| push_release(out, &self.names, &self.owner, is_lifted);
         let reply = at.send_packed(1, now, Haste::of_caller(), pack);
         self.released_at = Some(at);
         Some(reply)
