@@ -27,16 +27,20 @@ mod wall;
 static ASK: LazyLock<Script> = LazyLock::new(|| {
     Script::new(&[include_str!("line.lua"), include_str!("places.lua"), include_str!("ask.lua")])
 });
-// In this order, so that what is seldom needed costs nothing before.
-static RELEASE: LazyLock<Script> = LazyLock::new(|| {
+/// The parts in this order, so that what is seldom needed costs nothing before. Whether the fence counter
+/// was lifted before stands in the text: an argument for it would cost more.
+fn release(is_lifted: &str) -> Script {
     Script::new(&[
+        is_lifted,
         include_str!("release.lua"),
         include_str!("line.lua"),
         include_str!("release_line.lua"),
         include_str!("places.lua"),
         include_str!("leave.lua"),
     ])
-});
+}
+static RELEASE: LazyLock<Script> = LazyLock::new(|| release("local is_lifted = false\n"));
+static RELEASE_LIFTED: LazyLock<Script> = LazyLock::new(|| release("local is_lifted = true\n"));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
 static LIFT: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("lift.lua")]));
 
@@ -62,7 +66,7 @@ struct Shared {
 
 impl Native {
     pub(super) fn new(settings: &Settings) -> Result<Self> {
-        let scripts: Vec<&'static Script> = vec![&ASK, &RELEASE, &RENEW, &LIFT];
+        let scripts: Vec<&'static Script> = vec![&ASK, &RELEASE, &RELEASE_LIFTED, &RENEW, &LIFT];
         let shared = Shared {
             client: Client::new(settings, Needs { scripts, listens: true })?,
             prefix: Prefix::new(settings.prefix.as_deref())?,

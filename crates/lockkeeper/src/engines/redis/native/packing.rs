@@ -2,7 +2,7 @@
 
 use super::{
     super::resp::{Digits, push_word},
-    RELEASE,
+    RELEASE, RELEASE_LIFTED,
     names::Names,
 };
 
@@ -22,12 +22,12 @@ pub(super) fn push_take(out: &mut Vec<u8>, names: &Names, value: &[&[u8]], ttl_m
     push_word(out, &[Digits::of(TURNS_IF_FREE.into()).as_bytes()]);
 }
 
-/// Releases the lock, or leaves the line; one reply. Says whether the fence counter was lifted before.
+/// Releases the lock, or leaves the line; one reply.
 pub(super) fn push_release(out: &mut Vec<u8>, names: &Names, owner: &[u8], is_lifted: bool) {
-    out.extend_from_slice(&RELEASE.start);
+    let script = if is_lifted { &RELEASE_LIFTED } else { &RELEASE };
+    out.extend_from_slice(&script.start);
     out.extend_from_slice(names.lock_word());
     push_word(out, &[owner]);
-    out.extend_from_slice(if is_lifted { b"$1\r\n1\r\n" } else { b"$1\r\n0\r\n" });
 }
 
 #[cfg(test)]
@@ -48,6 +48,6 @@ mod tests {
         assert_eq!(packed, call.bytes);
         packed.clear();
         push_release(&mut packed, &names, b"owner", true);
-        assert_eq!(packed, Call::script(&RELEASE, &[names.lock()], &[b"owner", b"1"]).bytes);
+        assert_eq!(packed, Call::script(&RELEASE_LIFTED, &[names.lock()], &[b"owner"]).bytes);
     }
 }
