@@ -23,7 +23,7 @@ pub(super) struct Call {
 impl Call {
     /// Nothing yet, with room for what is usual.
     pub(super) fn new() -> Self {
-        Self { bytes: Vec::with_capacity(256), n_replies: 0, again: None }
+        Self { bytes: Vec::with_capacity(512), n_replies: 0, again: None }
     }
 
     /// One command.
