@@ -331,3 +331,47 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    const NOW: Moment = Moment::from_nanos(1);
+
+    fn send(connection: &Connection, n_calls: usize) {
+        for _ in 0..n_calls {
+            drop(connection.send(&Call::of(&[b"PING"]), NOW, Haste::Now));
+        }
+    }
+
+    fn n_waiting(connection: &Connection) -> usize {
+        locked(&connection.state).n_calls_out
+    }
+
+    #[tokio::test]
+    async fn many_are_written_at_once_but_never_past_the_driver() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = server.local_addr().unwrap();
+        let (_, write) = TcpStream::connect(address).await.unwrap().into_split();
+        let host = Host { name: address.ip().to_string(), port: address.port() };
+        let connection = Connection::new(host, "ours".into());
+        connection.opened(Some(Arc::new(write)));
+        send(&connection, 1);
+        assert_eq!(n_waiting(&connection), 0, "a lone call is written at once");
+        send(&connection, MANY - 1);
+        assert_eq!(n_waiting(&connection), MANY - 1);
+        send(&connection, 1);
+        assert_eq!(n_waiting(&connection), 0, "so many are enough");
+        // The driver has some in hands and has not written them all: what is sent now comes behind.
+        send(&connection, 1);
+        let mut in_hands = Vec::new();
+        connection.take_out(&mut in_hands);
+        send(&connection, 2 * MANY);
+        assert_eq!(n_waiting(&connection), 2 * MANY);
+        assert!(matches!(connection.work(Waker::noop()), Work::Write));
+        send(&connection, 1);
+        assert_eq!(n_waiting(&connection), 0, "the driver has written its own");
+    }
+}
