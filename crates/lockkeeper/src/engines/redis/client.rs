@@ -244,19 +244,16 @@ impl Client {
     /// Sends a call behind one that was not answered: it is carried out after that one, if at all,
     /// also by a node to which the slot is still on its way.
     ///
-    /// Its scripts go along: nobody would see that the server has forgotten them.
+    /// Its scripts go along where the call cannot do without: nobody would see that the server has
+    /// forgotten them.
     pub(super) fn send_behind(&self, at: &Connection, call: &Call, now: Moment) {
-        if self.mixes_slots() && call.again.is_some() {
-            drop(at.send(call, now, Haste::Now));
-            return;
-        }
-        let call = self.with_scripts(call);
         if self.mixes_slots() {
-            drop(at.send(&call, now, Haste::Now));
+            let with_scripts = call.again.is_none().then(|| self.with_scripts(call));
+            drop(at.send(with_scripts.as_ref().unwrap_or(call), now, Haste::Now));
             return;
         }
         let mut asking = Call::default();
-        for command in call.commands() {
+        for command in self.with_scripts(call).commands() {
             asking.add(&[b"ASKING"]);
             asking.add_command(command);
         }

@@ -239,16 +239,8 @@ impl<'a> Reader<'a> {
 }
 
 fn number(digits: &[u8]) -> Result<i64> {
-    let (sign, digits) = match digits {
-        [b'-', digits @ ..] => (-1, digits),
-        digits => (1, digits),
-    };
-    let add = |number: i64, digit: &u8| match digit {
-        b'0'..=b'9' => number.checked_mul(10)?.checked_add(sign * i64::from(digit - b'0')),
-        _ => None,
-    };
-    let number = digits.iter().try_fold(0, add).filter(|_| !digits.is_empty());
-    number.ok_or_else(|| garbled("a number that is none"))
+    let digits = std::str::from_utf8(digits).ok();
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| garbled("a number that is none"))
 }
 
 /// A length; `None` is RESP2's way to say nil.
