@@ -6,7 +6,7 @@ use super::{
     super::{
         call::Call,
         connection::{Connection, Haste},
-        refusal::{first_error, strange},
+        refusal::{first_error, no_error, strange},
         reply::Reply,
         resp::Value,
         slot::Slot,
@@ -52,14 +52,14 @@ impl Stake {
         };
         Step::short(reply, move |answer| {
             let replies = match answer {
+                Ok(replies) if took_nothing(&replies) => {
+                    self.stage = Stage::Nothing;
+                    return Step::Long(Box::pin(self.ask_by_all_means(server, question, now)));
+                }
                 Ok(replies) => replies,
                 Err(error) => return Step::Done(Err(error)),
             };
-            if first_error(&replies).is_some() {
-                self.stage = Stage::Nothing;
-                return Step::Long(Box::pin(self.ask_by_all_means(server, question, now)));
-            }
-            match question.read(&replies) {
+            match no_error(replies).and_then(|replies| question.read(&replies)) {
                 Ok(Vote::Granted(last)) if last < SMALLEST_FENCE => {
                     Step::Long(Box::pin(self.take_numbers(server, question, now)))
                 }
@@ -234,5 +234,23 @@ impl Stake {
         server.call(&mut reached?, slot, release, now).await?;
         self.stage = Stage::Nothing;
         Ok(true)
+    }
+}
+
+/// Whether the lock itself was refused. When only its numbers were, it is ours and must be given back.
+fn took_nothing(replies: &[Value]) -> bool {
+    matches!(replies, [Value::Error(_), ..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_without_numbers_is_still_a_lock() {
+        let error = || Value::Error("OOM command not allowed".into());
+        assert!(took_nothing(&[error(), error()]));
+        assert!(took_nothing(&[error(), Value::Int(1)]));
+        assert!(!took_nothing(&[Value::Okay, error()]));
     }
 }

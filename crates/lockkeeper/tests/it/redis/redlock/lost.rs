@@ -6,7 +6,7 @@ use lab::{
     proxy::{Proxy, Then, Way},
     redis::Client,
 };
-use lockkeeper::Locks;
+use lockkeeper::{ErrorKind, Locks};
 
 use super::{super::labs::Redlock, KEY, eventually, in_time};
 use crate::tools::LONG;
@@ -87,6 +87,23 @@ async fn a_lost_answer_to_a_release_frees_the_key() {
         eventually("all five to be free", || lab.n_held() == 0).await;
         locks.lock(KEY).acquire_within(LONG).await.unwrap().release().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_lock_whose_fence_cannot_be_had_is_given_back() {
+    let lab = Redlock::start();
+    let locks = lab.locks().await;
+    // From the second time on, the counters are known to be there.
+    locks.lock(KEY).acquire().await.unwrap().release().await.unwrap();
+    for server in &lab.five.servers {
+        for counter in server.command(&["KEYS", "*lk:fence:*"]).unwrap().list() {
+            server.command(&["DEL", &counter.text()]).unwrap().not_an_error().unwrap();
+            server.command(&["LPUSH", &counter.text(), "x"]).unwrap().not_an_error().unwrap();
+        }
+    }
+    let error = locks.lock(KEY).ttl(LONG * 2).try_acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    eventually("all five to be free", || lab.n_held() == 0).await;
 }
 
 /// Reads what a server runs until somebody who asked for the lock has given it back over the same
