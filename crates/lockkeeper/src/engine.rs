@@ -64,6 +64,20 @@ pub trait Claim: Send + fmt::Debug {
         std::future::pending::<()>().await;
     }
 
+    /// Whether it can serve another request for the same key, as things stand.
+    fn begins_again(&self) -> bool {
+        false
+    }
+
+    /// Takes up another request for the same key, as a new claim would: keys that are wanted again and
+    /// again need not be looked at anew each time.
+    ///
+    /// # Errors
+    /// With the request, if it cannot do that.
+    fn begin_again(&mut self, request: Request) -> Result<(), Request> {
+        Err(request)
+    }
+
     /// A duplicate of the descriptor that holds the lock in the kernel, where there is one: while
     /// any copy is open, the lock stays held, even when this process dies.
     #[cfg(unix)]

@@ -19,7 +19,7 @@ use crate::{
     event::Event,
     guard::Loss,
     held::{Held, Taken},
-    line::{Line, Unwanted, Word},
+    line::{Line, Spare, Unwanted, Word},
     lock::LONGEST_TTL,
     mood::Mood,
     seat::{Answer, Seat},
@@ -31,8 +31,8 @@ pub(crate) fn ask_at_once(line: &Line) -> Option<Errand> {
     if line.house.profile.answers == Answers::Later {
         return Some(asking(line));
     }
-    let first = line.first_or_idle()?;
-    let (mut claim, sent_at) = claim_for(line, &first);
+    let (first, spare) = line.first_or_idle()?;
+    let (mut claim, sent_at) = claim_for(line, &first, spare);
     let answer = match at_once(claim.attempt(sent_at)) {
         Some(Ok(Attempt::Granted(grant))) => {
             match line.granted(claim, &grant, sent_at, first.wish.terms.clone()) {
@@ -58,8 +58,8 @@ pub(crate) fn ask_at_once(line: &Line) -> Option<Errand> {
 
 /// Asks the engine for whoever is first in line, until the line is served or empty.
 pub(crate) async fn ask(line: Line) {
-    while let Some(first) = line.first_or_idle() {
-        let (mut claim, sent_at) = claim_for(&line, &first);
+    while let Some((first, spare)) = line.first_or_idle() {
+        let (mut claim, sent_at) = claim_for(&line, &first, spare);
         let next = match line.house.limited(claim.attempt(sent_at)).await {
             Ok(Attempt::Granted(grant)) => {
                 match line.granted(claim, &grant, sent_at, first.wish.terms.clone()) {
@@ -75,9 +75,17 @@ pub(crate) async fn ask(line: Line) {
     }
 }
 
-fn claim_for(line: &Line, first: &Seat) -> (Box<dyn Claim>, Moment) {
+fn claim_for(line: &Line, first: &Seat, spare: Spare) -> (Box<dyn Claim>, Moment) {
     let house = &line.house;
-    (house.engine.claim(house.request(line.key(), &first.wish)), house.clock.now())
+    let request = house.request(line.key(), &first.wish);
+    let claim = match spare {
+        None => house.engine.claim(request),
+        Some(mut spare) => match spare.begin_again(request) {
+            Ok(()) => spare,
+            Err(request) => house.engine.claim(request),
+        },
+    };
+    (claim, house.clock.now())
 }
 
 /// What the errand that asks has to do next.
@@ -285,14 +293,17 @@ pub(crate) async fn release(held: Arc<Held>) -> Result<()> {
 /// The claim is out of our hands. If somebody is in line, the next one is not our caller's matter.
 fn ask_if_wanted(line: &Line) {
     line.house.observers.tell(&Event::Released { key: line.key() });
-    if line.first_or_idle().is_some() {
+    if line.is_wanted_or_idle() {
         line.house.steward.start(asking(line));
     }
 }
 
 /// Gives a claim back; if the engine does not answer, it is asked again in the background.
 async fn give_back(line: &Line, mut claim: Box<dyn Claim>) -> Result<()> {
-    let Err(error) = line.house.limited(claim.release()).await else { return Ok(()) };
+    let Err(error) = line.house.limited(claim.release()).await else {
+        line.keep_spare(claim);
+        return Ok(());
+    };
     line.house.steward.adopt(giving_back(line.clone(), claim));
     Err(line.house.error_at(error, line.key(), Call::Release))
 }
@@ -318,6 +329,7 @@ pub(crate) async fn give_back_at_last(line: &Line, mut claim: Box<dyn Claim>) {
         house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
         house.alarms.wait_until(now + pause).await;
     }
+    line.keep_spare(claim);
 }
 
 /// The same as an errand of its own.

@@ -51,6 +51,9 @@ pub(crate) struct LineRecord {
     state: Mutex<State>,
 }
 
+/// A claim that was given back and can begin again.
+pub(crate) type Spare = Option<Box<dyn Claim>>;
+
 /// A grant that nobody can use.
 pub(crate) struct Unwanted {
     pub(crate) claim: Box<dyn Claim>,
@@ -136,14 +139,32 @@ impl Line {
         errand.into_iter().for_each(Waker::wake);
     }
 
-    /// The first in line; if nobody is there, the line is idle from now on.
-    pub(crate) fn first_or_idle(&self) -> Option<Arc<Seat>> {
+    /// The first in line, with what it can ask with; if nobody is there, the line is idle from now on.
+    pub(crate) fn first_or_idle(&self) -> Option<(Arc<Seat>, Spare)> {
         let mut state = locked(&self.record.state);
-        let first = state.queue.first().cloned();
-        if first.is_none() {
+        let Some(first) = state.queue.first().cloned() else {
+            state.stage = Stage::Idle;
+            return None;
+        };
+        Some((first, state.spare.take()))
+    }
+
+    /// Whether anybody is in line; if not, the line is idle from now on.
+    pub(crate) fn is_wanted_or_idle(&self) -> bool {
+        let mut state = locked(&self.record.state);
+        let is_wanted = state.queue.first().is_some();
+        if !is_wanted {
             state.stage = Stage::Idle;
         }
-        first
+        is_wanted
+    }
+
+    /// Keeps a claim that was given back for the next request, if it is any good for that.
+    pub(crate) fn keep_spare(&self, claim: Box<dyn Claim>) {
+        if claim.begins_again() {
+            // Bound, so that it is dropped after the mutex is free.
+            let _before = locked(&self.record.state).spare.replace(claim);
+        }
     }
 
     /// The ttl that the first in line wants: not always the one who was first when a claim was made.
@@ -303,8 +324,14 @@ impl Line {
 impl LineRecord {
     pub(crate) fn new(key: Key) -> Self {
         let queue = Roll::default();
-        let state =
-            State { queue, stage: Stage::Idle, word: Word::Nothing, errand: None, at_hand: None };
+        let state = State {
+            queue,
+            stage: Stage::Idle,
+            spare: None,
+            word: Word::Nothing,
+            errand: None,
+            at_hand: None,
+        };
         Self { key, state: Mutex::new(state) }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, task::Waker};
 
+use super::Spare;
 use crate::{
     at_hand::AtHand,
     clock::{Clock, Rough},
@@ -17,6 +18,7 @@ use crate::{
 pub(super) struct State {
     pub(super) queue: Roll<Arc<Seat>>,
     pub(super) stage: Stage,
+    pub(super) spare: Spare,
     pub(super) word: Word,
     /// The errand that waits for us, to be woken when nobody does any more.
     pub(super) errand: Option<Waker>,

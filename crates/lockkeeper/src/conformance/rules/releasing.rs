@@ -5,9 +5,12 @@ use std::time::Duration;
 use futures_lite::future;
 
 use super::{always, rule};
-use crate::conformance::{
-    Rule,
-    room::{Finding, Room},
+use crate::{
+    conformance::{
+        Rule,
+        room::{Finding, Room, ensure},
+    },
+    engine::{OwnerId, Request},
 };
 
 pub(super) const RULES: &[Rule] = &[
@@ -32,6 +35,11 @@ pub(super) const RULES: &[Rule] = &[
         always,
         a_release_works_after_a_call_cut_short,
         "a claim whose attempt was given up half-way can be released, and the key is free then"
+    ),
+    rule!(
+        always,
+        a_claim_that_begins_again_is_as_good_as_new,
+        "a claim begins again only when nothing is left of its last request, and knows only the new one"
     ),
 ];
 
@@ -93,6 +101,31 @@ async fn a_late_release_never_touches_the_next_holder(room: &Room<'_>) -> Findin
     third.is_told_busy().await?;
     third.releases().await?;
     second.releases().await
+}
+
+async fn a_claim_that_begins_again_is_as_good_as_new(room: &Room<'_>) -> Finding {
+    let key = room.key()?;
+    let mut one = room.enter("one who begins again", &key);
+    let mut before = one.gets_it().await?;
+    for ttl in [room.short_ttl(), Duration::from_secs(30), Duration::from_secs(30)] {
+        ensure!(!one.claim.begins_again(), "a claim would begin again while it holds");
+        one.releases().await?;
+        if !one.claim.begins_again() {
+            return Ok(());
+        }
+        let request = Request::new(key.clone(), OwnerId(fastrand::u128(..)), ttl);
+        ensure!(one.claim.begin_again(request).is_ok(), "a claim did not begin again as it said");
+        let mut other = room.enter("one who was faster", &key);
+        other.gets_it().await?;
+        one.is_told_busy().await?;
+        ensure!(!one.claim.begins_again(), "a claim would begin again while it is in line");
+        other.releases().await?;
+        let after = one.gets_it_after(Duration::ZERO).await?;
+        room.ensure_fence_grew(&before, &after)?;
+        ensure!(after.lasts() <= ttl, "a claim that began again got the lease of its last request");
+        before = after;
+    }
+    one.releases().await
 }
 
 async fn a_release_works_after_a_call_cut_short(room: &Room<'_>) -> Finding {

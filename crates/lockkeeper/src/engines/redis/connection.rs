@@ -130,32 +130,32 @@ impl Connection {
 
     /// Sends a call, now or together with others.
     pub(super) fn send(&self, call: &Call, now: Moment, haste: Haste) -> Reply {
-        let answer = Arc::new(Answer::of(call.n_replies));
-        let again = call.again.clone();
+        let reply = Reply(Arc::new(Answer::of(call.n_replies)));
+        let (answer, again) = (Arc::clone(&reply.0), call.again.clone());
         let pending = Pending { answer, sent_at: now, again };
-        self.push(pending, haste, |out| out.extend_from_slice(&call.bytes))
+        self.push(pending, haste, |out| out.extend_from_slice(&call.bytes));
+        reply
     }
 
     /// The same for commands that are packed right where they are sent from.
     pub(super) fn send_packed(
         &self,
-        n_replies: u8,
+        answer: &Arc<Answer>,
         now: Moment,
         haste: Haste,
         pack: impl FnOnce(&mut Vec<u8>),
-    ) -> Reply {
-        let answer = Arc::new(Answer::of(n_replies));
-        self.push(Pending { answer, sent_at: now, again: None }, haste, pack)
+    ) {
+        let answer = Arc::clone(answer);
+        self.push(Pending { answer, sent_at: now, again: None }, haste, pack);
     }
 
-    fn push(&self, pending: Pending, haste: Haste, pack: impl FnOnce(&mut Vec<u8>)) -> Reply {
-        let reply = Reply(Arc::clone(&pending.answer));
+    fn push(&self, pending: Pending, haste: Haste, pack: impl FnOnce(&mut Vec<u8>)) {
         let mut state = locked(&self.state);
         if let Stage::Ended(error) = &state.stage {
             let error = error.echo();
             drop(state);
             pending.answer.fail(error);
-            return reply;
+            return;
         }
         let is_quiet = state.is_quiet();
         pack(&mut state.out);
@@ -171,7 +171,6 @@ impl Connection {
         let driver = if state.out.is_empty() { None } else { state.driver.take() };
         drop(state);
         driver.into_iter().for_each(Waker::wake);
-        reply
     }
 
     /// Whether new calls may go here.

@@ -4,7 +4,7 @@ use std::{
     mem,
     ops::Deref,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, Waker},
 };
 
@@ -34,6 +34,11 @@ impl Replies {
             self.many.extend(self.few.iter_mut().map(mem::take));
         }
         self.many.push(reply);
+    }
+
+    fn clear(&mut self) {
+        self.n_few = 0;
+        self.many.clear();
     }
 
     pub(super) fn into_vec(mut self) -> Vec<Value> {
@@ -84,6 +89,19 @@ impl Answer {
         }))
     }
 
+    /// An answer kept from an earlier call, or a new one if that may still come.
+    pub(super) fn kept(kept: &mut Option<Arc<Self>>, n_replies: u8) -> &Arc<Self> {
+        if let Some(answer) = kept.as_mut().and_then(Arc::get_mut) {
+            let state = answer.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+            state.replies.clear();
+            state.n_missing = n_replies;
+            state.failure = None;
+        } else {
+            *kept = None;
+        }
+        kept.get_or_insert_with(|| Arc::new(Self::of(n_replies)))
+    }
+
     pub(super) fn add(&self, reply: Value) -> Added {
         let mut state = locked(&self.0);
         state.replies.push(reply);
@@ -96,6 +114,27 @@ impl Answer {
         if let Added::Whole(Some(waker)) = self.add(reply) {
             waker.wake();
         }
+    }
+
+    /// Reads the answer where it is, once it is whole.
+    pub(super) fn poll<T>(
+        &self,
+        context: &Context<'_>,
+        read: impl FnOnce(&mut Replies) -> T,
+    ) -> Poll<Result<T>> {
+        let mut state = locked(&self.0);
+        if state.n_missing == 0 {
+            return Poll::Ready(Ok(read(&mut state.replies)));
+        }
+        if let Some(why) = state.failure.take() {
+            return Poll::Ready(Err(why));
+        }
+        if !state.waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+            let before = state.waker.replace(context.waker().clone());
+            drop(state);
+            drop(before);
+        }
+        Poll::Pending
     }
 
     pub(super) fn fail(&self, why: Error) {
@@ -115,19 +154,7 @@ impl Future for Reply {
     type Output = Result<Replies>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = locked(&self.0.0);
-        if state.n_missing == 0 {
-            return Poll::Ready(Ok(mem::take(&mut state.replies)));
-        }
-        if let Some(why) = state.failure.take() {
-            return Poll::Ready(Err(why));
-        }
-        if !state.waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
-            let before = state.waker.replace(context.waker().clone());
-            drop(state);
-            drop(before);
-        }
-        Poll::Pending
+        self.0.poll(context, mem::take)
     }
 }
 

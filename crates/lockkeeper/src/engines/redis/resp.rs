@@ -192,15 +192,20 @@ impl<'a> Reader<'a> {
                 Some(Value::Okay)
             }
             [b':', digits @ ..] => {
+                let (mut number, mut n_digits) = (0, 0);
                 // So many digits cannot be too many.
-                let n_digits = digits.iter().take(18).take_while(|c| c.is_ascii_digit()).count();
-                let (digits, end) = digits.split_at(n_digits);
-                if n_digits == 0 || !end.starts_with(b"\r\n") {
+                for digit in digits.iter().take(18).map(|c| c.wrapping_sub(b'0')) {
+                    if digit > 9 {
+                        break;
+                    }
+                    number = number * 10 + i64::from(digit);
+                    n_digits += 1;
+                }
+                if n_digits == 0 || digits.get(n_digits..n_digits + 2) != Some(b"\r\n") {
                     return None;
                 }
                 self.at += 1 + n_digits + 2;
-                let add = |number, digit: &u8| number * 10 + i64::from(digit - b'0');
-                Some(Value::Int(digits.iter().fold(0, add)))
+                Some(Value::Int(number))
             }
             _ => None,
         }

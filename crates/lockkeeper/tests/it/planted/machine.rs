@@ -138,6 +138,10 @@ pub(super) trait Defect: Send + Sync + fmt::Debug + 'static {
         stake.claim.changed().await;
     }
 
+    fn begins_again(&self, _stake: &Stake) -> bool {
+        false
+    }
+
     fn dropped(&self, _stake: Stake) {}
 
     async fn who(&self, memory: &Memory, key: &Key) -> Result<Who> {
@@ -232,6 +236,15 @@ impl Claim for PlantedClaim {
     async fn changed(&mut self) {
         let (stake, defect) = self.parts();
         defect.changed(stake).await;
+    }
+
+    fn begins_again(&self) -> bool {
+        self.stake.as_ref().is_some_and(|stake| self.defect.begins_again(stake))
+    }
+
+    fn begin_again(&mut self, _request: Request) -> Result<(), Request> {
+        // It goes on with the request it has.
+        Ok(())
     }
 }
 

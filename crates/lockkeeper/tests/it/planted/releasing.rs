@@ -88,3 +88,23 @@ impl Defect for ReleasesOnlyWhatItHeardOf {
         if stake.mark { stake.release().await } else { Ok(()) }
     }
 }
+
+/// A claim that may still hold the lock takes up another request.
+#[derive(Debug)]
+pub(super) struct BeginsAgainTooSoon;
+
+impl Defect for BeginsAgainTooSoon {
+    fn begins_again(&self, _: &Stake) -> bool {
+        true
+    }
+}
+
+/// A claim that begins again goes on with its last request.
+#[derive(Debug)]
+pub(super) struct BeginsAgainAsBefore;
+
+impl Defect for BeginsAgainAsBefore {
+    fn begins_again(&self, stake: &Stake) -> bool {
+        stake.n_attempts == stake.n_releases
+    }
+}

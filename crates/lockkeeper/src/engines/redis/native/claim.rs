@@ -3,10 +3,11 @@
 mod at_once;
 mod in_line;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, future::poll_fn, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
+use self::at_once::Set;
 use super::{
     super::{
         call::Call,
@@ -15,12 +16,13 @@ use super::{
         refusal::{no_error, strange},
         renewals::Renewal,
         replicas::given_back,
+        reply::{Answer, Replies},
         resp::{Digits, Value},
         words::{hex, millis},
     },
     LIFT, RELEASE, Shared,
     names::Names,
-    packing::TURNS_IF_FREE,
+    packing::{PackedTake, TURNS_IF_FREE},
 };
 use crate::{
     engine::{Attempt, Claim, Grant, Lease, Moment, Request, Standing},
@@ -55,6 +57,11 @@ pub(super) struct NativeClaim {
     ear: Option<Arc<Ear>>,
     listens_at: Option<Arc<Connection>>,
     grant: Option<Grant>,
+    /// Whether the key was wanted before, and probably will be again; then, what is sent for it.
+    is_again: bool,
+    packed: Option<PackedTake>,
+    /// Where the answer to the last call of the common way is, or will be.
+    answer: Option<Arc<Answer>>,
 }
 
 /// What the server may know of the claim.
@@ -85,6 +92,9 @@ impl NativeClaim {
             ear: None,
             listens_at: None,
             grant: None,
+            is_again: false,
+            packed: None,
+            answer: None,
         }
     }
 
@@ -225,13 +235,14 @@ impl NativeClaim {
         self.released_at = Some(reached?);
         let call = Call::script(&RELEASE, &[self.names.lock()], &[&self.owner]);
         let replies = self.call(&call, now).await?;
-        self.released(&replies)
+        self.released(number(&replies).ok_or_else(|| strange(&replies))?);
+        Ok(())
     }
 
     /// Notes that the lock is released, or the place in line given up.
-    fn released(&mut self, replies: &[Value]) -> Result<()> {
-        let [Value::Int(released)] = *replies else { return Err(strange(replies)) };
+    fn released(&mut self, released: i64) {
         self.stage = Stage::Nothing;
+        self.at = None;
         let at = self.released_at.take();
         if released == 2 {
             self.shared.contended.add(self.names.bucket);
@@ -239,7 +250,14 @@ impl NativeClaim {
             at.filter(|_| self.shared.client.mixes_slots())
                 .inspect(|at| at.lifted.add(self.names.bucket));
         }
-        Ok(())
+    }
+}
+
+/// The reply, if it is one number.
+fn number(replies: &[Value]) -> Option<i64> {
+    match replies {
+        [Value::Int(number)] => Some(*number),
+        _ => None,
     }
 }
 
@@ -249,9 +267,9 @@ impl Claim for NativeClaim {
         if self.since_us == 0 {
             self.since_us = self.shared.wall.micros(now);
         }
-        if let Some(reply) = self.take_at_once(now) {
-            let replies = reply.await?;
-            if let Some(grant) = self.taken(&replies) {
+        if let Some(answer) = self.take_at_once(now) {
+            let set = poll_fn(|context| answer.poll(context, |replies| Set::of(replies))).await?;
+            if let Some(grant) = self.taken(set) {
                 self.grant = Some(grant.clone());
                 return Ok(Attempt::Granted(grant));
             }
@@ -282,15 +300,43 @@ impl Claim for NativeClaim {
         if self.stage == Stage::Nothing && self.unanswered.is_empty() {
             return Ok(());
         }
-        if let Some(reply) = self.release_at_once() {
-            let replies = reply.await?;
-            if self.released(&replies).is_ok() {
-                return Ok(());
+        if let Some(answer) = self.release_at_once() {
+            let read = |replies: &mut Replies| number(replies);
+            match poll_fn(|context| answer.poll(context, read)).await? {
+                Some(released) => {
+                    self.released(released);
+                    return Ok(());
+                }
+                // It has answered, whatever that is.
+                None => self.released_at = None,
             }
-            // It has answered, whatever that is.
-            self.released_at = None;
         }
         Box::pin(self.release_by_all_means()).await
+    }
+
+    fn begins_again(&self) -> bool {
+        self.stage == Stage::Nothing
+            && self.unanswered.is_empty()
+            && self.released_at.is_none()
+            && self.listens_at.is_none()
+    }
+
+    fn begin_again(&mut self, request: Request) -> Result<(), Request> {
+        if !self.begins_again() {
+            return Err(request);
+        }
+        let known = &self.request;
+        if known.ttl != request.ttl || !Arc::ptr_eq(&known.label, &request.label) {
+            self.packed = None;
+        }
+        self.owner = hex(request.owner);
+        self.request = request;
+        self.since_us = 0;
+        self.n_asks = 0;
+        self.ear = None;
+        self.grant = None;
+        self.is_again = true;
+        Ok(())
     }
 
     async fn changed(&mut self) {

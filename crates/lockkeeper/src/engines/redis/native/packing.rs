@@ -10,16 +10,44 @@ use super::{
 /// would use the counter up faster than the clock goes.
 pub(super) const TURNS_IF_FREE: u32 = 32;
 
-/// Takes the key if it is free, and numbers for its fences; two replies.
-pub(super) fn push_take(out: &mut Vec<u8>, names: &Names, value: &[&[u8]], ttl_ms: u64) {
+/// Takes the key if it is free, and numbers for its fences; two replies. Answers where the value begins.
+pub(super) fn push_take(out: &mut Vec<u8>, names: &Names, value: &[&[u8]], ttl_ms: u64) -> usize {
     out.extend_from_slice(b"*6\r\n$3\r\nSET\r\n");
     out.extend_from_slice(names.lock_word());
     push_word(out, value);
+    let value_at = out.len() - "\r\n".len() - value.iter().map(|part| part.len()).sum::<usize>();
     out.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n");
     push_word(out, &[Digits::of(ttl_ms).as_bytes()]);
     out.extend_from_slice(b"*3\r\n$6\r\nINCRBY\r\n");
     push_word(out, &[names.common(), b"n"]);
     push_word(out, &[Digits::of(TURNS_IF_FREE.into()).as_bytes()]);
+    value_at
+}
+
+/// What was packed to take a key, for the next time: most of it is the same.
+#[derive(Debug)]
+pub(super) struct PackedTake {
+    bytes: Box<[u8]>,
+    value_at: usize,
+    n_since: usize,
+}
+
+impl PackedTake {
+    /// Keeps what was packed; `since` is the part of the value that comes after the owner.
+    pub(super) fn new(packed: &[u8], value_at: usize, since: &[u8]) -> Self {
+        Self { bytes: packed.into(), value_at, n_since: since.len() }
+    }
+
+    /// The same for another owner, if all else is as long as it was.
+    pub(super) fn for_owner(&mut self, owner: &[u8; 32], since: &[u8]) -> Option<&[u8]> {
+        if since.len() != self.n_since {
+            return None;
+        }
+        let (at, since_at) = (self.value_at, self.value_at + owner.len() + "|".len());
+        self.bytes[at..at + owner.len()].copy_from_slice(owner);
+        self.bytes[since_at..since_at + since.len()].copy_from_slice(since);
+        Some(&self.bytes)
+    }
 }
 
 /// Releases the lock, or leaves the line; one reply.
@@ -42,10 +70,19 @@ mod tests {
     fn what_is_packed_by_hand_is_what_a_call_would_be() {
         let names = Prefix::new(None).unwrap().names(&Key::new("invoice:42").unwrap());
         let mut packed = Vec::new();
-        push_take(&mut packed, &names, &[b"owner", b"|", b"info"], 10_000);
-        let mut call = Call::of(&[b"SET", names.lock(), b"owner|info", b"NX", b"PX", b"10000"]);
+        let since = b"1700000000000000";
+        let value_at = push_take(&mut packed, &names, &[&[b'1'; 32], b"|", since, b"|x"], 10_000);
+        let value = format!("{}|1700000000000000|x", "1".repeat(32));
+        let mut call = Call::of(&[b"SET", names.lock(), value.as_bytes(), b"NX", b"PX", b"10000"]);
         call.add(&[b"INCRBY", &names.counter(), b"32"]);
         assert_eq!(packed, call.bytes);
+        // And so is what is kept of it for the next owner.
+        let mut kept = PackedTake::new(&packed, value_at, since);
+        assert_eq!(kept.for_owner(&[b'2'; 32], b"17"), None);
+        let next = kept.for_owner(&[b'2'; 32], b"1800000000000001").unwrap();
+        packed.clear();
+        push_take(&mut packed, &names, &[&[b'2'; 32], b"|", b"1800000000000001", b"|x"], 10_000);
+        assert_eq!(next, packed);
         packed.clear();
         push_release(&mut packed, &names, b"owner", true);
         assert_eq!(packed, Call::script(&RELEASE_LIFTED, &[names.lock()], &[b"owner"]).bytes);

@@ -1,14 +1,16 @@
 //! The common way: a free key, and a connection that is there. One trip each, and as little ado as can be.
 
+use std::sync::Arc;
+
 use super::{
     super::{
         super::{
             connection::Haste,
-            reply::Reply,
+            reply::Answer,
             resp::{Digits, Value},
             words::millis,
         },
-        packing::{push_release, push_take},
+        packing::{PackedTake, push_release, push_take},
     },
     NativeClaim, SMALLEST_FENCE, Stage,
 };
@@ -16,7 +18,7 @@ use crate::engine::{Grant, Moment};
 
 impl NativeClaim {
     /// Asks for the key as if it were free, without a script, if that can be done right now.
-    pub(super) fn take_at_once(&mut self, now: Moment) -> Option<Reply> {
+    pub(super) fn take_at_once(&mut self, now: Moment) -> Option<Arc<Answer>> {
         let (client, bucket) = (&self.shared.client, self.names.bucket);
         let is_plain = self.stage == Stage::Nothing && !client.waits_for_replicas();
         if !is_plain || self.shared.contended.has(bucket) {
@@ -24,33 +26,46 @@ impl NativeClaim {
         }
         let at = client.at_hand(self.names.slot, now).filter(|at| at.lifted.has(bucket))?;
         self.stage = Stage::Unsure;
-        let reply = at.send_packed(2, now, Haste::of_caller(), |out| self.push_take(out));
+        let answer = Arc::clone(Answer::kept(&mut self.answer, 2));
+        at.send_packed(&answer, now, Haste::of_caller(), |out| self.push_take(out));
         self.at = Some(at);
-        Some(reply)
+        Some(answer)
     }
 
     /// The grant, if the key was free and nothing else is out of the ordinary.
-    pub(super) fn taken(&mut self, replies: &[Value]) -> Option<Grant> {
-        match replies {
-            [Value::Okay, Value::Int(last)] if *last >= SMALLEST_FENCE => Some(self.granted(*last)),
-            [Value::Nil, _] => {
+    pub(super) fn taken(&mut self, set: Set) -> Option<Grant> {
+        if !self.is_again {
+            // It may be held for long, and never be wanted again.
+            self.answer = None;
+        }
+        match set {
+            Set::Numbered(last) => return Some(self.granted(last)),
+            Set::Not => {
                 // No need to ask in the same way again.
                 self.stage = Stage::Nothing;
                 self.shared.contended.add(self.names.bucket);
-                None
             }
-            [Value::Error(_), _] => {
-                self.stage = Stage::Nothing;
-                None
-            }
+            Set::Refused => self.stage = Stage::Nothing,
             // Whatever it is, it will show again.
-            _ => None,
+            Set::Strange => {}
         }
+        None
     }
 
-    pub(super) fn push_take(&self, out: &mut Vec<u8>) {
+    pub(super) fn push_take(&mut self, out: &mut Vec<u8>) {
         let since = Digits::of(self.since_us);
-        push_take(out, &self.names, &self.value(since.as_bytes()), millis(self.request.ttl));
+        let since = since.as_bytes();
+        let packed = self.packed.as_mut();
+        if let Some(packed) = packed.and_then(|packed| packed.for_owner(&self.owner, since)) {
+            out.extend_from_slice(packed);
+            return;
+        }
+        let start = out.len();
+        let ttl_ms = millis(self.request.ttl);
+        let value_at = push_take(out, &self.names, &self.value(since), ttl_ms) - start;
+        if self.is_again {
+            self.packed = Some(PackedTake::new(&out[start..], value_at, since));
+        }
     }
 
     /// What stands at the key while it is ours, in parts.
@@ -60,7 +75,7 @@ impl NativeClaim {
     }
 
     /// Sends the release of a lock that is ours for certain, if that can be done right now.
-    pub(super) fn release_at_once(&mut self) -> Option<Reply> {
+    pub(super) fn release_at_once(&mut self) -> Option<Arc<Answer>> {
         let client = &self.shared.client;
         if self.stage != Stage::Holds || !self.unanswered.is_empty() || self.released_at.is_some() {
             return None;
@@ -69,8 +84,30 @@ impl NativeClaim {
         let at = client.at_hand(self.names.slot, now)?;
         let is_lifted = self.is_lifted_at(&at);
         let pack = |out: &mut Vec<u8>| push_release(out, &self.names, &self.owner, is_lifted);
-        let reply = at.send_packed(1, now, Haste::of_caller(), pack);
+        let answer = Arc::clone(Answer::kept(&mut self.answer, 1));
+        at.send_packed(&answer, now, Haste::of_caller(), pack);
         self.released_at = Some(at);
-        Some(reply)
+        Some(answer)
+    }
+}
+
+/// What came of setting the key.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Set {
+    /// It is ours, and these are the numbers up to this one.
+    Numbered(i64),
+    Not,
+    Refused,
+    Strange,
+}
+
+impl Set {
+    pub(super) fn of(replies: &[Value]) -> Self {
+        match replies {
+            [Value::Okay, Value::Int(last)] if *last >= SMALLEST_FENCE => Self::Numbered(*last),
+            [Value::Nil, _] => Self::Not,
+            [Value::Error(_), _] => Self::Refused,
+            _ => Self::Strange,
+        }
     }
 }
