@@ -117,7 +117,8 @@ impl Connections {
 
     fn open(&self, host: &Host, runtime: &Handle) -> Arc<Connection> {
         let number = self.n_opened.fetch_add(1, Ordering::Relaxed);
-        let channel = format!("{}:{number}", self.name);
+        // Always as long: scripts know where it ends.
+        let channel = format!("{}:{:08x}", self.name, number & 0xffff_ffff);
         let connection = Arc::new(Connection::new(host.clone(), channel));
         let (hello, host) = (Arc::clone(&self.hello), host.clone());
         let driven = Arc::clone(&connection);

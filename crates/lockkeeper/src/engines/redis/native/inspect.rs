@@ -12,6 +12,7 @@ use super::{
         resp::Value,
     },
     Native,
+    claim::LONGEST_PLACE,
 };
 use crate::{
     engine::{Inspector, Listed, Moment, Party, Who},
@@ -21,24 +22,29 @@ use crate::{
 
 /// How many keys one look goes through.
 const KEYS_AT_ONCE: &[u8] = b"1000";
+/// The parts of values and places, as `names.lua` says.
+const OWNER_LENGTH: usize = 32;
+const INFO_AT: usize = 81;
 
 #[async_trait]
 impl Inspector for Native {
     async fn who(&self, key: &Key) -> Result<Who> {
         let (client, names) = (&self.shared.client, self.shared.prefix.names(key));
         let mut call = Call::of(&[b"GET", names.lock()]);
+        call.add(&[b"PTTL", names.lock()]);
         call.add(&[b"LRANGE", &names.line(), b"0", b"-1"]);
         call.add(&[b"TIME"]);
         let now = client.latest();
         let mut at = client.reach(names.slot, now).await?;
         let replies = no_error(client.call(&mut at, names.slot, &call, now).await?)?;
-        let [lock, Value::List(line), Value::List(time)] = &replies[..] else {
+        let [lock, Value::Int(lasts_ms), Value::List(line), Value::List(time)] = &replies[..]
+        else {
             return Err(strange(&replies));
         };
-        let now_ms = milliseconds(time).ok_or_else(|| strange(&replies))?;
+        let second = time.first().and_then(Value::as_int).ok_or_else(|| strange(&replies))?;
         Ok(Who {
-            holder: lock.as_text().and_then(|value| holder(value, now_ms)),
-            line: line.iter().filter_map(|place| waiter(place.as_text()?, now_ms)).collect(),
+            holder: lock.as_text().and_then(|value| holder(value, *lasts_ms)),
+            line: line.iter().filter_map(|place| waiter(place.as_text()?, second)).collect(),
         })
     }
 
@@ -80,31 +86,30 @@ impl Inspector for Native {
     }
 }
 
-fn milliseconds(time: &[Value]) -> Option<u64> {
-    let [seconds, micros] = time else { return None };
-    let number = |value: &Value| u64::try_from(value.as_int()?).ok();
-    Some(number(seconds)? * 1000 + number(micros)? / 1000)
+/// The holder, unless its lease is over: a key with a line outlives it.
+fn holder(value: &str, lasts_ms: i64) -> Option<Party> {
+    let Some(marked) = value.strip_prefix('!') else { return granted(value) };
+    if u128::try_from(lasts_ms).ok()? <= LONGEST_PLACE.as_millis() {
+        return None;
+    }
+    granted(marked).or_else(|| {
+        let (place, second) = marked.split_at_checked(marked.len().checked_sub(10)?)?;
+        let since_us = second.parse::<u64>().ok().map(|second| second * 1_000_000);
+        Some(Party { since_us, ..party(place.get(INFO_AT..)?) })
+    })
 }
 
-/// The holder, unless its lease is over.
-fn holder(value: &str, now_ms: u64) -> Option<Party> {
-    let value = match value.strip_prefix('!') {
-        None => value,
-        Some(marked) => {
-            let (ends, value) = marked.split_once('|')?;
-            (ends.parse::<u64>().ok()? > now_ms).then_some(value)?
-        }
-    };
-    let (_owner, rest) = value.split_once('|')?;
-    let (since, info) = rest.split_once('|')?;
+/// One who took the lock by itself.
+fn granted(value: &str) -> Option<Party> {
+    let (since, info) = value.get(OWNER_LENGTH..)?.strip_prefix('|')?.split_once('|')?;
     Some(Party { since_us: since.parse().ok(), ..party(info) })
 }
 
 /// One who waits, unless it has not been heard of for long.
-fn waiter(place: &str, now_ms: u64) -> Option<Party> {
-    let mut parts = place.splitn(6, '|').skip(1);
-    let until: u64 = parts.next()?.parse().ok()?;
-    (until > now_ms).then(|| party(parts.nth(3).unwrap_or_default()))
+fn waiter(place: &str, second: i64) -> Option<Party> {
+    let asked: i64 = place.get(38..48)?.parse().ok()?;
+    let lasts: i64 = place.get(48..49)?.parse().ok()?;
+    (second - asked <= lasts).then(|| party(place.get(INFO_AT..).unwrap_or_default()))
 }
 
 fn party(info: &str) -> Party {
@@ -127,10 +132,16 @@ mod tests {
         let party = holder(&format!("{owner}|17|42|box|a|b"), 5).unwrap();
         assert_eq!((party.pid, party.since_us), (Some(42), Some(17)));
         assert_eq!(party.label.as_deref(), Some("a|b"));
-        assert!(holder(&format!("!0000000000009|{owner}|17|42|box|x"), 5).is_some());
-        assert!(holder(&format!("!0000000000004|{owner}|17|42|box|x"), 5).is_none());
-        let party = waiter(&format!("{owner}|9|3000|lk:x:0|1|42|box|me"), 5).unwrap();
+        assert!(holder(&format!("!{owner}|17|42|box|x"), 3001).is_some());
+        assert!(holder(&format!("!{owner}|17|42|box|x"), 3000).is_none());
+        let channel = "lk:0123456789abcdef:00000001";
+        let place = format!("{owner}00000117000000003{}{channel}42|box|me", 6000);
+        let party = waiter(&place, 1_700_000_003).unwrap();
         assert_eq!((party.pid, party.label.as_deref()), (Some(42), Some("me")));
-        assert!(waiter(&format!("{owner}|4|3000|lk:x:0|1|42|box|me"), 5).is_none());
+        assert!(waiter(&place, 1_700_000_004).is_none());
+        let party = holder(&format!("!{place}1700000002"), 5000).unwrap();
+        assert_eq!((party.pid, party.label.as_deref()), (Some(42), Some("me")));
+        assert_eq!(party.since_us, Some(1_700_000_002_000_000));
+        assert!(holder("!", 5000).is_none() && holder("!é", 5000).is_none());
     }
 }

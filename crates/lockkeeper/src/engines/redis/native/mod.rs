@@ -25,7 +25,13 @@ mod packing;
 mod wall;
 
 static ASK: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(&[include_str!("line.lua"), include_str!("places.lua"), include_str!("ask.lua")])
+    Script::new(&[
+        include_str!("names.lua"),
+        include_str!("join.lua"),
+        include_str!("line.lua"),
+        include_str!("places.lua"),
+        include_str!("ask.lua"),
+    ])
 });
 /// The parts in this order, so that what is seldom needed costs nothing before. Whether the fence counter
 /// was lifted before stands in the text: an argument for it would cost more.
@@ -33,6 +39,7 @@ fn release(is_lifted: &str) -> Script {
     Script::new(&[
         is_lifted,
         include_str!("release.lua"),
+        include_str!("names.lua"),
         include_str!("line.lua"),
         include_str!("release_line.lua"),
         include_str!("places.lua"),

@@ -2,22 +2,23 @@
 
 -- Who is first in line; the dead before are forgotten.
 local function first_in_line()
+  local second = call('TIME')[1]
   while true do
-    local place = redis.call('LINDEX', line, 0)
+    local place = call('LINDEX', line, 0)
     if not place then return nil end
-    if tonumber(string.match(place, '|(%d+)')) > now then return sub(place, 1, 32) end
-    redis.call('LPOP', line)
+    if is_alive(place, second) then return sub(place, 1, 32) end
+    call('LPOP', line)
   end
 end
 
 -- Where somebody stands, and as what.
 local function find_place(owner)
-  for i, place in ipairs(redis.call('LRANGE', line, 0, -1)) do
+  for i, place in ipairs(call('LRANGE', line, 0, -1)) do
     if sub(place, 1, 32) == owner then return i - 1, place end
   end
 end
 
 local function leave_line(owner)
   local _, place = find_place(owner)
-  if place then redis.call('LREM', line, 1, place) end
+  if place then call('LREM', line, 1, place) end
 end

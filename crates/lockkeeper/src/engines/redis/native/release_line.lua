@@ -1,3 +1,3 @@
-if value and sub(value, 16, 47) == ARGV[1] and sub(value, 1, 1) == '!' then
+if value and sub(value, 2, 33) == ARGV[1] then
   return hand_over(is_lifted)
 end

@@ -7,14 +7,9 @@ for i, lock in ipairs(KEYS) do
   kept[i] = 0
   if value and string.sub(value, 1, 32) == owner then
     kept[i] = redis.call('PEXPIRE', lock, ttl)
-  elseif value and string.sub(value, 1, 1) == '!' and string.sub(value, 16, 47) == owner then
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    if tonumber(string.sub(value, 2, 14)) > now then
-      local ends = string.format('%.0f', now + tonumber(ttl))
-      redis.call('SET', lock, '!' .. ends .. string.sub(value, 15), 'PX', tonumber(ttl) + 3000)
-      kept[i] = 1
-    end
+  elseif value and string.sub(value, 2, 33) == owner and redis.call('PTTL', lock) > 3000 then
+    -- It outlives its lease by the longest place.
+    kept[i] = redis.call('PEXPIRE', lock, ttl + 3000)
   end
 end
 return kept

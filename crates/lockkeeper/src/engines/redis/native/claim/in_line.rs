@@ -13,7 +13,7 @@ use super::{
         },
         ASK,
     },
-    NativeClaim, Stage, TURNS,
+    LONGEST_PLACE, NativeClaim, Stage, TURNS,
 };
 use crate::{
     engine::{Attempt, Grant, Lease, Moment, Order, Patience},
@@ -31,38 +31,16 @@ impl NativeClaim {
         self.n_asks += 1;
         self.asked_at = now;
         self.stage = Stage::Unsure;
-        let barges = self.request.order == Order::Barging;
-        let is_lifted = self.is_lifted_at(&at);
-        let mine = self.value(Digits::of(self.since_us).as_bytes()).concat();
-        let place_lasts = Digits::of(millis(self.place()));
-        let n_asks = Digits::of(self.n_asks);
-        let rest_of_place = [
-            place_lasts.as_bytes(),
-            at.channel.as_bytes(),
-            n_asks.as_bytes(),
-            &[self.shared.whose.as_bytes(), self.request.label.as_bytes()].concat(),
-        ];
-        let mut letters = Vec::new();
-        letters.extend(waits.then_some(b'w'));
-        letters.extend(barges.then_some(b'b'));
-        letters.extend((self.n_asks > 1).then_some(b'a'));
-        letters.extend(is_lifted.then_some(b'l'));
-        let call = Call::script(
-            &ASK,
-            &[self.names.lock()],
-            &[
-                &mine,
-                Digits::of(millis(self.request.ttl)).as_bytes(),
-                place_lasts.as_bytes(),
-                &rest_of_place.join(&b'|'),
-                &letters,
-            ],
-        );
+        let call = self.asking(&at);
         let replies = self.call(&call, now).await?;
+        if let [Value::Int(0)] = replies[..] {
+            self.stage = Stage::InLine;
+            return Ok(Attempt::Busy { retry_in: Some(self.place() / 3) });
+        }
         let answer = replies.first().and_then(Value::as_text).unwrap_or_default();
         match answer.split_once(' ').unwrap_or((answer, "")) {
-            (how @ ("granted" | "kept"), fence) => {
-                let fence = fence.parse().map_err(|_| strange(&replies))?;
+            (how @ ("granted" | "kept"), last) => {
+                let fence = first_fence(last).ok_or_else(|| strange(&replies))?;
                 self.stage = Stage::Holds;
                 // The script lifts what nobody has lifted; but a redirection may have led it elsewhere.
                 if self.at.as_ref().is_some_and(|asked| Arc::ptr_eq(asked, &at)) {
@@ -88,15 +66,49 @@ impl NativeClaim {
         }
     }
 
+    /// What `ask.lua` wants to know; the parts of a place are as long as `names.lua` says.
+    fn asking(&self, at: &Connection) -> Call {
+        let request = &self.request;
+        let (place, info) =
+            (self.place(), [self.shared.whose.as_bytes(), request.label.as_bytes()]);
+        let mut head = self.owner.to_vec();
+        head.extend_from_slice(&self.ask_number());
+        let seconds = b'0' + place.as_millis().div_ceil(1000) as u8;
+        let key_lasts = Digits::of(millis(place + LONGEST_PLACE));
+        let mut tail = vec![seconds];
+        for part in [key_lasts.as_bytes(), at.channel.as_bytes(), info[0], info[1]] {
+            tail.extend_from_slice(part);
+        }
+        let (ttl, since) = (Digits::of(millis(request.ttl)), Digits::of(self.since_us));
+        let rest = [ttl.as_bytes(), b"|", since.as_bytes()].concat();
+        let letters = [
+            (b't', request.patience == Patience::Tries),
+            (b'b', request.order == Order::Barging),
+            (b'a', self.n_asks > 1),
+            (b'u', !self.is_lifted_at(at)),
+        ];
+        let letters: Vec<u8> =
+            letters.into_iter().filter_map(|(letter, is)| is.then_some(letter)).collect();
+        let all: [&[u8]; 4] = [&head, &tail, &rest, &letters];
+        let n_arguments = if letters.is_empty() { 3 } else { 4 };
+        Call::script(&ASK, &[self.names.lock()], &all[..n_arguments])
+    }
+
+    /// The number of the last ask, six digits: enough to tell it from others that are not long ago.
+    fn ask_number(&self) -> [u8; 6] {
+        let digit = |place: u32| b'0' + (self.n_asks / 10_u64.pow(place) % 10) as u8;
+        std::array::from_fn(|i| digit(5 - i as u32))
+    }
+
     /// A grant that was told by message: it lasts from after our last ask, so counting from that ask
     /// is on the safe side. One that says nothing about that ask is old.
     pub(super) fn heard(&mut self, now: Moment) -> Option<Grant> {
         let message = self.ear.as_ref()?.take_message()?;
         let message = std::str::from_utf8(&message).ok()?;
-        let mut words = message.split(' ').skip(1);
-        let (ask, fence) = (words.next()?.parse::<u64>().ok()?, words.next()?.parse().ok()?);
+        let (ask, last) = message.get(32..)?.split_once(' ')?;
+        let fence = first_fence(last)?;
         let left = self.place().checked_sub(now.since(self.asked_at))?;
-        if ask != self.n_asks || left < self.place() / 3 {
+        if ask.as_bytes() != self.ask_number() || left < self.place() / 3 {
             return None;
         }
         self.stage = Stage::Holds;
@@ -119,4 +131,9 @@ impl NativeClaim {
             at.ears.remove(&self.owner, ear);
         }
     }
+}
+
+/// The first of the numbers of a grant by script, which tells the last.
+fn first_fence(last: &str) -> Option<u64> {
+    last.parse::<u64>().ok()?.checked_sub(u64::from(TURNS) - 1)
 }
