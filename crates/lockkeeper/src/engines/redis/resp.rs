@@ -77,7 +77,7 @@ pub(super) fn push_word(out: &mut Vec<u8>, parts: &[&[u8]]) {
 }
 
 #[inline]
-fn push_header(out: &mut Vec<u8>, kind: u8, number: usize) {
+pub(super) fn push_header(out: &mut Vec<u8>, kind: u8, number: usize) {
     // Nearly all are short; nothing is worth more than not to waste time here.
     let digit = |number: usize| b'0' + (number % 10) as u8;
     match number {

@@ -1,11 +1,16 @@
 -- Asks for a lock that is not simply free.
--- KEYS: lock. ARGV: a place up to the second it was asked in; the rest of it; "ttl|since"; and if anything is out
+-- KEYS: lock. ARGV: a place up to the millisecond until which it lasts; the rest of it; "ttl|since"; and if anything is out
 -- of the ordinary, letters: "t" if it only tries, "b" if it barges, "a" if it asks again, "u" if the fence counter
 -- may not have been lifted.
 -- Answers "granted" and the last of its fences, or "kept" if it was ours already; or "busy" and in how many
 -- milliseconds the lease is over, or 0 if that is not known; or "strange".
+local LONGEST_PLACE = 3000 -- ms
 local letters = ARGV[4] or ''
 local owner = sub(ARGV[1], 1, 32)
+
+local function digits(number)
+  return string.format('%d', number)
+end
 
 local function is(letter)
   return string.find(letters, letter, 1, true)
@@ -29,21 +34,20 @@ if is_ours or is_free then
   if is_ours or not first or first == owner or is('b') then
     if is('a') then leave_line(owner) end
     local lease, since = string.match(ARGV[3], '(%d+)|(%d+)')
-    local mine = owner .. '|' .. since .. '|' .. sub(ARGV[2], 34)
+    local mine = owner .. '|' .. since .. '|' .. sub(ARGV[2], 33)
     if first then
       mine, lease = '!' .. mine, digits(lease + LONGEST_PLACE)
     end
     call('SET', lock, mine, 'PX', lease)
-    return (is_ours and 'kept ' or 'granted ') .. digits(take_numbers(not is('u')))
+    return (is_ours and 'kept ' or 'granted ') .. digits(take_numbers(base, time, not is('u')))
   end
-  hand_over(not is('u'))
+  hand_over(lock, line, base, time, now, not is('u'))
   value = call('GET', lock)
   who, ends_in, unmarked = holder()
 end
 
 ends_in = math.max(ends_in, 1)
 if not is('t') then
-  local place = ARGV[1] .. call('TIME')[1] .. ARGV[2]
   local at = is('a') and find_place(owner)
   if at then
     call('LSET', line, at, place)

@@ -13,7 +13,7 @@ use super::{
         call::Call,
         connection::Connection,
         ear::Ear,
-        refusal::{no_error, strange},
+        refusal::{first_error, no_error, strange},
         renewals::Renewal,
         replicas::given_back,
         reply::{Answer, Replies},
@@ -183,13 +183,6 @@ impl NativeClaim {
 
     /// Takes the lock in the cheapest way that may do.
     async fn take_or_ask(&mut self, now: Moment) -> Result<Attempt> {
-        // Whether replicas know of a grant that was told by message is not known here.
-        if self.stage == Stage::InLine
-            && !self.shared.client.waits_for_replicas()
-            && let Some(grant) = self.heard(now)
-        {
-            return Ok(Attempt::Granted(grant));
-        }
         let before = self.stage;
         if before == Stage::Nothing
             && !self.shared.contended.has(self.names.bucket)
@@ -267,7 +260,26 @@ impl Claim for NativeClaim {
         if self.since_us == 0 {
             self.since_us = self.shared.wall.micros(now);
         }
-        if let Some(answer) = self.take_at_once(now) {
+        // Whether replicas know of a grant that was told by message is not known here.
+        if self.stage == Stage::InLine
+            && !self.shared.client.waits_for_replicas()
+            && let Some(grant) = self.heard(now)
+        {
+            self.grant = Some(grant.clone());
+            return Ok(Attempt::Granted(grant));
+        }
+        if let Some((answer, at)) = self.ask_at_once(now) {
+            let replies = poll_fn(|context| answer.poll(context, std::mem::take)).await?;
+            // Errors are read, and redirections followed, by those who ask by all means.
+            if first_error(&replies).is_none() {
+                let answer = self.asked(&replies, &at)?;
+                if let Attempt::Granted(grant) = &answer {
+                    self.shared.contended.remove(self.names.bucket);
+                    self.grant = Some(grant.clone());
+                }
+                return Ok(answer);
+            }
+        } else if let Some(answer) = self.take_at_once(now) {
             let set = poll_fn(|context| answer.poll(context, |replies| Set::of(replies))).await?;
             if let Some(grant) = self.taken(set) {
                 self.grant = Some(grant.clone());

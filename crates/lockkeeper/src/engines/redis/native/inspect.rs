@@ -24,7 +24,7 @@ use crate::{
 const KEYS_AT_ONCE: &[u8] = b"1000";
 /// The parts of values and places, as `names.lua` says.
 const OWNER_LENGTH: usize = 32;
-const INFO_AT: usize = 81;
+const INFO_AT: usize = 83;
 
 #[async_trait]
 impl Inspector for Native {
@@ -41,10 +41,10 @@ impl Inspector for Native {
         else {
             return Err(strange(&replies));
         };
-        let second = time.first().and_then(Value::as_int).ok_or_else(|| strange(&replies))?;
+        let now_ms = milliseconds(time).ok_or_else(|| strange(&replies))?;
         Ok(Who {
             holder: lock.as_text().and_then(|value| holder(value, *lasts_ms)),
-            line: line.iter().filter_map(|place| waiter(place.as_text()?, second)).collect(),
+            line: line.iter().filter_map(|place| waiter(place.as_text()?, now_ms)).collect(),
         })
     }
 
@@ -86,6 +86,12 @@ impl Inspector for Native {
     }
 }
 
+fn milliseconds(time: &[Value]) -> Option<u64> {
+    let [seconds, micros] = time else { return None };
+    let number = |value: &Value| u64::try_from(value.as_int()?).ok();
+    Some(number(seconds)? * 1000 + number(micros)? / 1000)
+}
+
 /// The holder, unless its lease is over: a key with a line outlives it.
 fn holder(value: &str, lasts_ms: i64) -> Option<Party> {
     let Some(marked) = value.strip_prefix('!') else { return granted(value) };
@@ -106,10 +112,9 @@ fn granted(value: &str) -> Option<Party> {
 }
 
 /// One who waits, unless it has not been heard of for long.
-fn waiter(place: &str, second: i64) -> Option<Party> {
-    let asked: i64 = place.get(38..48)?.parse().ok()?;
-    let lasts: i64 = place.get(48..49)?.parse().ok()?;
-    (second - asked <= lasts).then(|| party(place.get(INFO_AT..).unwrap_or_default()))
+fn waiter(place: &str, now_ms: u64) -> Option<Party> {
+    let until: u64 = place.get(38..51)?.parse().ok()?;
+    (until > now_ms).then(|| party(place.get(INFO_AT..).unwrap_or_default()))
 }
 
 fn party(info: &str) -> Party {
@@ -135,10 +140,10 @@ mod tests {
         assert!(holder(&format!("!{owner}|17|42|box|x"), 3001).is_some());
         assert!(holder(&format!("!{owner}|17|42|box|x"), 3000).is_none());
         let channel = "lk:0123456789abcdef:00000001";
-        let place = format!("{owner}00000117000000003{}{channel}42|box|me", 6000);
-        let party = waiter(&place, 1_700_000_003).unwrap();
+        let place = format!("{owner}00000117000000030006000{channel}42|box|me");
+        let party = waiter(&place, 1_700_000_002_999).unwrap();
         assert_eq!((party.pid, party.label.as_deref()), (Some(42), Some("me")));
-        assert!(waiter(&place, 1_700_000_004).is_none());
+        assert!(waiter(&place, 1_700_000_003_000).is_none());
         let party = holder(&format!("!{place}1700000002"), 5000).unwrap();
         assert_eq!((party.pid, party.label.as_deref()), (Some(42), Some("me")));
         assert_eq!(party.since_us, Some(1_700_000_002_000_000));

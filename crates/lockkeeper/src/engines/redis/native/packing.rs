@@ -1,7 +1,10 @@
 //! The two calls of the common way, packed with as little ado as can be: they are sent millions of times.
 
 use super::{
-    super::resp::{Digits, push_word},
+    super::{
+        resp::{Digits, push_header, push_word},
+        script::Script,
+    },
     RELEASE, RELEASE_LIFTED,
     names::Names,
 };
@@ -50,12 +53,25 @@ impl PackedTake {
     }
 }
 
+/// Runs a script on the lock; arguments may come in parts.
+pub(super) fn push_script(
+    out: &mut Vec<u8>,
+    script: &Script,
+    names: &Names,
+    arguments: &[&[&[u8]]],
+) {
+    push_header(out, b'*', 4 + arguments.len());
+    out.extend_from_slice(&script.on_one_key);
+    out.extend_from_slice(names.lock_word());
+    for argument in arguments {
+        push_word(out, argument);
+    }
+}
+
 /// Releases the lock, or leaves the line; one reply.
 pub(super) fn push_release(out: &mut Vec<u8>, names: &Names, owner: &[u8], is_lifted: bool) {
     let script = if is_lifted { &RELEASE_LIFTED } else { &RELEASE };
-    out.extend_from_slice(&script.start);
-    out.extend_from_slice(names.lock_word());
-    push_word(out, &[owner]);
+    push_script(out, script, names, &[&[owner]]);
 }
 
 #[cfg(test)]

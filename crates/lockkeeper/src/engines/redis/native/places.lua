@@ -2,11 +2,10 @@
 
 -- Who is first in line; the dead before are forgotten.
 local function first_in_line()
-  local second = call('TIME')[1]
   while true do
     local place = call('LINDEX', line, 0)
     if not place then return nil end
-    if is_alive(place, second) then return sub(place, 1, 32) end
+    if sub(place, 39, 51) - now > 0 then return sub(place, 1, 32) end
     call('LPOP', line)
   end
 end

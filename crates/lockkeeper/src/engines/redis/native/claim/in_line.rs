@@ -6,12 +6,14 @@ use super::{
     super::{
         super::{
             call::Call,
-            connection::Connection,
+            connection::{Connection, Haste},
             refusal::strange,
+            reply::Answer,
             resp::{Digits, Value},
             words::millis,
         },
         ASK,
+        packing::push_script,
     },
     LONGEST_PLACE, NativeClaim, Stage, TURNS,
 };
@@ -23,27 +25,77 @@ use crate::{
 impl NativeClaim {
     /// Asks by script: takes the key, or stands in line.
     pub(super) async fn ask(&mut self, now: Moment) -> Result<Attempt> {
-        let waits = self.request.patience == Patience::Waits;
         let at = Arc::clone(self.reach(now).await?);
-        if waits {
-            self.listen_at(&at);
+        self.note_ask(&at, now);
+        let mut call = Call::new();
+        self.push_ask(&mut call.bytes, &at);
+        call.n_replies = 1;
+        let replies = self.call(&call, now).await?;
+        self.asked(&replies, &at)
+    }
+
+    /// The same for a key that is known to be contended, if that can be done right now. Where the answer will
+    /// be, and where it was sent.
+    pub(super) fn ask_at_once(&mut self, now: Moment) -> Option<(Arc<Answer>, Arc<Connection>)> {
+        let (client, bucket) = (&self.shared.client, self.names.bucket);
+        let is_plain = self.stage == Stage::Nothing && !client.waits_for_replicas();
+        if !is_plain || !self.shared.contended.has(bucket) {
+            return None;
+        }
+        let at = client.at_hand(self.names.slot, now)?;
+        self.note_ask(&at, now);
+        let answer = Arc::clone(Answer::kept(&mut self.answer, 1));
+        at.send_packed(&answer, now, Haste::of_caller(), |out| self.push_ask(out, &at));
+        self.at = Some(Arc::clone(&at));
+        Some((answer, at))
+    }
+
+    fn note_ask(&mut self, at: &Arc<Connection>, now: Moment) {
+        if self.request.patience == Patience::Waits {
+            self.listen_at(at);
         }
         self.n_asks += 1;
         self.asked_at = now;
         self.stage = Stage::Unsure;
-        let call = self.asking(&at);
-        let replies = self.call(&call, now).await?;
-        if let [Value::Int(0)] = replies[..] {
+    }
+
+    /// What `ask.lua` wants to know; the parts of a place are as long as `names.lua` says.
+    fn push_ask(&self, out: &mut Vec<u8>, at: &Connection) {
+        let request = &self.request;
+        let letters = [
+            (b't', request.patience == Patience::Tries),
+            (b'b', request.order == Order::Barging),
+            (b'a', self.n_asks > 1),
+            (b'u', !self.is_lifted_at(at)),
+        ];
+        let letters = letters.into_iter().filter_map(|(letter, is)| is.then_some(letter));
+        let letters: Vec<u8> = letters.collect();
+        let key_lasts = Digits::of(millis(self.place() + LONGEST_PLACE));
+        let (whose, label) = (self.shared.whose.as_bytes(), request.label.as_bytes());
+        let (ttl, since) = (Digits::of(millis(request.ttl)), Digits::of(self.since_us));
+        let arguments: [&[&[u8]]; 4] = [
+            &[&self.owner, &self.ask_number()],
+            &[key_lasts.as_bytes(), at.channel.as_bytes(), whose, label],
+            &[ttl.as_bytes(), b"|", since.as_bytes()],
+            &[&letters],
+        ];
+        let n_arguments = if letters.is_empty() { 3 } else { 4 };
+        push_script(out, &ASK, &self.names, &arguments[..n_arguments]);
+    }
+
+    /// What came of asking there.
+    pub(super) fn asked(&mut self, replies: &[Value], at: &Connection) -> Result<Attempt> {
+        if let [Value::Int(0)] = replies {
             self.stage = Stage::InLine;
             return Ok(Attempt::Busy { retry_in: Some(self.place() / 3) });
         }
         let answer = replies.first().and_then(Value::as_text).unwrap_or_default();
         match answer.split_once(' ').unwrap_or((answer, "")) {
             (how @ ("granted" | "kept"), last) => {
-                let fence = first_fence(last).ok_or_else(|| strange(&replies))?;
+                let fence = first_fence(last).ok_or_else(|| strange(replies))?;
                 self.stage = Stage::Holds;
                 // The script lifts what nobody has lifted; but a redirection may have led it elsewhere.
-                if self.at.as_ref().is_some_and(|asked| Arc::ptr_eq(asked, &at)) {
+                if self.at.as_ref().is_some_and(|asked| std::ptr::eq(&**asked, at)) {
                     at.lifted.add(self.names.bucket);
                 }
                 let lease = Lease::For(self.request.ttl);
@@ -55,6 +107,7 @@ impl NativeClaim {
             }
             ("busy", ends_in) => {
                 self.shared.contended.add(self.names.bucket);
+                let waits = self.request.patience == Patience::Waits;
                 self.stage = if waits { Stage::InLine } else { Stage::Nothing };
                 let ends_in = Duration::from_millis(ends_in.parse().unwrap_or(1));
                 Ok(Attempt::Busy { retry_in: Some(ends_in.min(self.place() / 3)) })
@@ -62,36 +115,8 @@ impl NativeClaim {
             ("strange", _) => Err(Error::refused(
                 "what is stored at the key is not a lock of ours; use another key or prefix",
             )),
-            _ => Err(strange(&replies)),
+            _ => Err(strange(replies)),
         }
-    }
-
-    /// What `ask.lua` wants to know; the parts of a place are as long as `names.lua` says.
-    fn asking(&self, at: &Connection) -> Call {
-        let request = &self.request;
-        let (place, info) =
-            (self.place(), [self.shared.whose.as_bytes(), request.label.as_bytes()]);
-        let mut head = self.owner.to_vec();
-        head.extend_from_slice(&self.ask_number());
-        let seconds = b'0' + place.as_millis().div_ceil(1000) as u8;
-        let key_lasts = Digits::of(millis(place + LONGEST_PLACE));
-        let mut tail = vec![seconds];
-        for part in [key_lasts.as_bytes(), at.channel.as_bytes(), info[0], info[1]] {
-            tail.extend_from_slice(part);
-        }
-        let (ttl, since) = (Digits::of(millis(request.ttl)), Digits::of(self.since_us));
-        let rest = [ttl.as_bytes(), b"|", since.as_bytes()].concat();
-        let letters = [
-            (b't', request.patience == Patience::Tries),
-            (b'b', request.order == Order::Barging),
-            (b'a', self.n_asks > 1),
-            (b'u', !self.is_lifted_at(at)),
-        ];
-        let letters: Vec<u8> =
-            letters.into_iter().filter_map(|(letter, is)| is.then_some(letter)).collect();
-        let all: [&[u8]; 4] = [&head, &tail, &rest, &letters];
-        let n_arguments = if letters.is_empty() { 3 } else { 4 };
-        Call::script(&ASK, &[self.names.lock()], &all[..n_arguments])
     }
 
     /// The number of the last ask, six digits: enough to tell it from others that are not long ago.
