@@ -17,6 +17,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     fork::Origin,
     held::Held,
+    line::LineRecord,
     sync::locked,
 };
 
@@ -39,6 +40,8 @@ struct State {
     n_alarms_made: u64,
     /// Of those who wait for something that nearly always comes before the alarm.
     limits: Book<Waker>,
+    /// Lines that made a call lately.
+    lines: Book<Arc<LineRecord>>,
     /// When the hold entered last is due, also when it has left by now; the same for limits.
     last_due: Moment,
     last_limit: Moment,
@@ -69,6 +72,7 @@ impl Alarms {
             wakers: BTreeMap::new(),
             n_alarms_made: 0,
             limits: Book::default(),
+            lines: Book::default(),
             last_due: AWAKE,
             last_limit: AWAKE,
             sleeps_until: AWAKE,
@@ -120,6 +124,19 @@ impl Alarms {
         state.last_limit = ends_at;
         self.0.nudge_if_asleep_past(ends_at, &state);
         (entry, ends_at)
+    }
+
+    /// Looks at the limit of this line then, or somewhat earlier.
+    pub(crate) fn watch_limit(&self, line: &Arc<LineRecord>, now: Moment, due: Moment) {
+        let mut state = locked(&self.0.state);
+        let has_thread = self.0.ensure_thread(&mut state).is_ok();
+        let (_, due) = state.lines.enter(now, due, Arc::clone(line));
+        self.0.nudge_if_asleep_past(due, &state);
+        drop(state);
+        if !has_thread {
+            // Nobody would look later: better to ask again now than to hang.
+            line.limit.look(Moment::NEVER).waker.into_iter().for_each(Waker::wake);
+        }
     }
 
     /// From now on this task is the one to wake.
@@ -216,7 +233,7 @@ impl State {
         // One who takes and releases a lock in a loop enters a hold again and again: to look once
         // in vain is cheaper than to be woken for each.
         let lull = |last: Moment| if last > now { last } else { Moment::NEVER };
-        let book = self.holds.next_due().min(self.limits.next_due());
+        let book = self.holds.next_due().min(self.limits.next_due()).min(self.lines.next_due());
         let lull = lull(self.last_due).min(lull(self.last_limit));
         book.min(first_waker.unwrap_or(Moment::NEVER)).min(lull)
     }
@@ -260,7 +277,7 @@ impl Shared {
 
     /// Looks at the clock once, and wakes whoever is due.
     fn look(&self) -> Look {
-        let (mut wakers, mut holds) = (Vec::new(), Vec::new());
+        let (mut wakers, mut holds, mut lines) = (Vec::new(), Vec::new(), Vec::new());
         let now = self.clock.now();
         let mut state = locked(&self.state);
         if state.thread == Thread::Ending {
@@ -277,15 +294,30 @@ impl Shared {
         while let Some(held) = state.holds.take_due(now) {
             holds.push(held);
         }
-        if wakers.is_empty() && holds.is_empty() {
+        while let Some(line) = state.lines.take_due(now) {
+            lines.push(line);
+        }
+        if wakers.is_empty() && holds.is_empty() && lines.is_empty() {
             let until = state.next_due(now);
             state.sleeps_until = until;
             return Look::Nothing { until };
         }
         drop(state);
+        wakers.extend(lines.into_iter().filter_map(|line| self.look_at(line, now)));
         wakers.into_iter().for_each(Waker::wake);
         holds.into_iter().for_each(|held| held.due(now));
         Look::Something
+    }
+}
+
+impl Shared {
+    /// Looks at the limit of a line; answers who is to be woken.
+    fn look_at(&self, line: Arc<LineRecord>, now: Moment) -> Option<Waker> {
+        let look = line.limit.look(now);
+        if let Some(next) = look.next {
+            locked(&self.state).lines.enter(now, next, line);
+        }
+        look.waker
     }
 }
 

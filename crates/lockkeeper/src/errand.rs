@@ -60,7 +60,7 @@ pub(crate) fn ask_at_once(line: &Line) -> Option<Errand> {
 pub(crate) async fn ask(line: Line) {
     while let Some((first, spare)) = line.first_or_idle() {
         let (mut claim, sent_at) = claim_for(&line, &first, spare);
-        let next = match line.house.limited(claim.attempt(sent_at)).await {
+        let next = match line.limited(sent_at, claim.attempt(sent_at)).await {
             Ok(Attempt::Granted(grant)) => {
                 match line.granted(claim, &grant, sent_at, first.wish.terms.clone()) {
                     Ok(()) => return,
@@ -166,7 +166,7 @@ async fn wait(
             break;
         }
         let sent_at = house.clock.now();
-        answer = match house.limited(claim.attempt(sent_at)).await {
+        answer = match line.limited(sent_at, claim.attempt(sent_at)).await {
             Ok(Attempt::Granted(grant)) => {
                 match line.granted(claim, &grant, sent_at, wish.terms.clone()) {
                     Ok(()) => return,
@@ -300,7 +300,8 @@ fn ask_if_wanted(line: &Line) {
 
 /// Gives a claim back; if the engine does not answer, it is asked again in the background.
 async fn give_back(line: &Line, mut claim: Box<dyn Claim>) -> Result<()> {
-    let Err(error) = line.house.limited(claim.release()).await else {
+    let now = line.house.clock.now();
+    let Err(error) = line.limited(now, claim.release()).await else {
         line.keep_spare(claim);
         return Ok(());
     };

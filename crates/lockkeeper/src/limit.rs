@@ -4,11 +4,15 @@
 //! such an engine is given up here when its time is over, and counts as not answered. Most answers
 //! come soon, so a limit costs nothing before the call has to wait, and little then.
 
+mod standing;
+
 use std::{
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
 };
+
+pub(crate) use self::standing::Limit;
 
 use crate::{
     alarm::Alarms,

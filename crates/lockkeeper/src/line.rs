@@ -25,6 +25,7 @@ use crate::{
     event::Event,
     held::{Held, Taken},
     key::Key,
+    limit::Limit,
     locks::House,
     roll::{Place, Roll},
     seat::{Answer, Seat, Terms, Wish},
@@ -49,6 +50,7 @@ pub(crate) struct Line {
 pub(crate) struct LineRecord {
     key: Key,
     state: Mutex<State>,
+    pub(crate) limit: Limit,
 }
 
 /// A claim that was given back and can begin again.
@@ -78,6 +80,10 @@ impl Line {
 
     pub(crate) fn key(&self) -> &Key {
         &self.record.key
+    }
+
+    pub(crate) fn record(&self) -> &Arc<LineRecord> {
+        &self.record
     }
 
     /// Stands in line. The waker is woken when an answer comes to one who is queued.
@@ -332,7 +338,7 @@ impl LineRecord {
             errand: None,
             at_hand: None,
         };
-        Self { key, state: Mutex::new(state) }
+        Self { key, state: Mutex::new(state), limit: Limit::default() }
     }
 
     /// Closes the line if nobody wants it.

@@ -63,8 +63,9 @@ pub(super) fn gone(
 struct Driver<'a> {
     connection: &'a Connection,
     stream: Stream,
-    room: Box<[u8]>,
+    /// What has come and is not whole yet, and room for more.
     inbox: Vec<u8>,
+    n_filled: usize,
     outbox: Vec<u8>,
     n_written: usize,
     /// Whether the others have been let go first, so that their calls can come along.
@@ -80,8 +81,8 @@ impl<'a> Driver<'a> {
         Self {
             connection,
             stream,
-            room: vec![0; 16 * 1024].into(),
-            inbox: Vec::new(),
+            inbox: vec![0; 16 * 1024],
+            n_filled: 0,
             outbox: Vec::new(),
             n_written: 0,
             has_waited: false,
@@ -93,13 +94,16 @@ impl<'a> Driver<'a> {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
-            match self.stream.poll_read(context, &mut self.room) {
+            if self.n_filled == self.inbox.len() {
+                self.inbox.resize(2 * self.n_filled, 0);
+            }
+            match self.stream.poll_read(context, &mut self.inbox[self.n_filled..]) {
                 Poll::Ready(Ok(0)) => {
                     let why = io::Error::from(io::ErrorKind::UnexpectedEof);
                     return Poll::Ready(Err(gone("the server closed the connection", why)));
                 }
                 Poll::Ready(Ok(n_bytes)) => {
-                    self.inbox.extend_from_slice(&self.room[..n_bytes]);
+                    self.n_filled += n_bytes;
                     self.deliver()?;
                 }
                 Poll::Ready(Err(error)) => {
@@ -153,14 +157,15 @@ impl<'a> Driver<'a> {
     /// Gives what has come to those who wait for it.
     fn deliver(&mut self) -> Result<()> {
         let mut start = 0;
-        while let Some((frame, n_bytes)) = resp::parse(&self.inbox[start..])? {
+        while let Some((frame, n_bytes)) = resp::parse(&self.inbox[start..self.n_filled])? {
             start += n_bytes;
             match frame {
                 Frame::Reply(reply) => self.replies.push(reply),
                 Frame::Push(items) => self.hear(items),
             }
         }
-        self.inbox.drain(..start);
+        self.inbox.copy_within(start..self.n_filled, 0);
+        self.n_filled -= start;
         if self.replies.is_empty() {
             return Ok(());
         }
