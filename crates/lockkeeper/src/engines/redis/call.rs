@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    resp::{Digits, push_command},
+    resp::{Digits, push_command, push_header, push_word},
     script::Script,
 };
 
@@ -17,7 +17,24 @@ pub(super) struct Call {
     pub(super) n_replies: u8,
     /// What is sent instead when the server does not know the script, also if nobody waits for the
     /// answer any more. Only for calls with one reply.
-    pub(super) again: Option<Arc<Self>>,
+    pub(super) again: Option<Arc<Again>>,
+}
+
+/// A command on one key with one argument that brings its script along.
+#[derive(Debug)]
+pub(super) struct Again {
+    script: &'static Script,
+    /// The words behind the script.
+    rest: Vec<u8>,
+}
+
+impl Again {
+    pub(super) fn push(&self, out: &mut Vec<u8>) {
+        push_header(out, b'*', 5);
+        push_word(out, &[b"EVAL"]);
+        push_word(out, &[self.script.text.as_bytes()]);
+        out.extend_from_slice(&self.rest);
+    }
 }
 
 impl Call {
@@ -41,13 +58,16 @@ impl Call {
     }
 
     /// The same, sure to be carried out though the server may have forgotten the script.
-    pub(super) fn sure_script(script: &Script, keys: &[&[u8]], arguments: &[&[u8]]) -> Self {
-        let n_keys = Digits::of(keys.len() as u64);
-        let head: [&[u8]; 3] = [b"EVAL", script.text.as_bytes(), n_keys.as_bytes()];
-        let mut bytes = Vec::with_capacity(script.text.len() + 256);
-        push_command(&mut bytes, &[&head, keys, arguments]);
-        let again = Self { bytes, n_replies: 1, again: None };
-        Self { again: Some(Arc::new(again)), ..Self::script(script, keys, arguments) }
+    pub(super) fn sure_script(script: &'static Script, lock: &[u8], argument: &[u8]) -> Self {
+        let mut bytes = Vec::with_capacity(256);
+        push_header(&mut bytes, b'*', 5);
+        bytes.extend_from_slice(&script.on_one_key);
+        let key_at = bytes.len();
+        push_word(&mut bytes, &[lock]);
+        push_word(&mut bytes, &[argument]);
+        let rest = [b"$1\r\n1\r\n", &bytes[key_at..]].concat();
+        let again = Arc::new(Again { script, rest });
+        Self { bytes, n_replies: 1, again: Some(again) }
     }
 
     /// One more command.
@@ -100,7 +120,19 @@ fn command_length(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
+
+    #[test]
+    fn a_sure_script_is_the_same_with_its_text() {
+        static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(&["return 1"]));
+        let sure = Call::sure_script(&SCRIPT, b"lock", b"owner");
+        assert_eq!(sure.bytes, Call::script(&SCRIPT, &[b"lock"], &[b"owner"]).bytes);
+        let mut again = Vec::new();
+        sure.again.unwrap().push(&mut again);
+        assert_eq!(again, Call::of(&[b"EVAL", b"return 1", b"1", b"lock", b"owner"]).bytes);
+    }
 
     #[test]
     fn a_call_can_be_taken_apart() {

@@ -15,7 +15,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 
 use super::{
     bits::Bits,
-    call::Call,
+    call::{Again, Call},
     ear::Ears,
     refusal::is_unknown_script,
     reply::{Added, Answer, Reply},
@@ -83,7 +83,7 @@ struct Pending {
     answer: Arc<Answer>,
     sent_at: Moment,
     /// What to send if the server does not know the script.
-    again: Option<Arc<Call>>,
+    again: Option<Arc<Again>>,
 }
 
 /// Whether somebody waits for the answer.
@@ -131,10 +131,15 @@ impl Connection {
     /// Sends a call, now or together with others.
     pub(super) fn send(&self, call: &Call, now: Moment, haste: Haste) -> Reply {
         let reply = Reply(Arc::new(Answer::of(call.n_replies)));
-        let (answer, again) = (Arc::clone(&reply.0), call.again.clone());
+        self.send_for(&reply.0, call, now, haste);
+        reply
+    }
+
+    /// The same for one who knows where the answer is to be.
+    pub(super) fn send_for(&self, answer: &Arc<Answer>, call: &Call, now: Moment, haste: Haste) {
+        let (answer, again) = (Arc::clone(answer), call.again.clone());
         let pending = Pending { answer, sent_at: now, again };
         self.push(pending, haste, |out| out.extend_from_slice(&call.bytes));
-        reply
     }
 
     /// The same for commands that are packed right where they are sent from.
@@ -311,7 +316,7 @@ impl State {
     fn send_again(&mut self) {
         let Some(mut oldest) = self.pending.pop_front() else { return };
         if let Some(again) = oldest.again.take() {
-            self.out.extend_from_slice(&again.bytes);
+            again.push(&mut self.out);
             self.n_calls_out += 1;
         }
         self.pending.push_back(oldest);

@@ -30,6 +30,8 @@ pub(super) struct RedlockClaim {
     asker: Asker,
     stakes: Vec<Stake>,
     has_asked: bool,
+    /// Whether a majority has confirmed a release, and nothing was asked since.
+    is_released: bool,
     grant: Option<Grant>,
 }
 
@@ -42,6 +44,7 @@ impl RedlockClaim {
             asker: Asker { owner: hex(request.owner), round: 0 },
             stakes: shared.servers.iter().map(|_| Stake::default()).collect(),
             has_asked: false,
+            is_released: false,
             grant: None,
             shared,
             request,
@@ -143,6 +146,7 @@ impl RedlockClaim {
 impl Claim for RedlockClaim {
     async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
         let is_first = !std::mem::replace(&mut self.has_asked, true);
+        self.is_released = false;
         let mut way = if is_first { Way::Take } else { Way::Ask };
         loop {
             let (verdict, votes) = self.ask(way, now).await;
@@ -193,9 +197,30 @@ impl Claim for RedlockClaim {
             answers.map(|(stake, server)| stake.release(server, names.slot, release, now));
         let (verdict, answers) = until(answers, |answers| shared.quorum.agreed(answers)).await;
         match verdict {
-            Verdict::Yes => Ok(()),
+            Verdict::Yes => {
+                self.is_released = true;
+                Ok(())
+            }
             Verdict::No | Verdict::NoQuorum => Err(self.no_quorum(&answers)),
         }
+    }
+
+    fn begins_again(&self) -> bool {
+        self.is_released
+    }
+
+    fn begin_again(&mut self, request: Request) -> Result<(), Request> {
+        if !self.is_released {
+            return Err(request);
+        }
+        // What a minority has not confirmed was sent to it, and stands before all that follows.
+        self.stakes.iter_mut().for_each(Stake::begin_again);
+        self.asker = Asker { owner: hex(request.owner), round: 0 };
+        self.has_asked = false;
+        self.is_released = false;
+        self.grant = None;
+        self.request = request;
+        Ok(())
     }
 }
 

@@ -37,7 +37,7 @@ impl Asker {
     /// Gives back what this round or an earlier one has got. Most answers are not waited for, so
     /// nobody would see that a server does not know the script.
     pub(super) fn release(&self, lock: &[u8]) -> Call {
-        Call::sure_script(&RELEASE, &[lock], &[&self.value()])
+        Call::sure_script(&RELEASE, lock, &self.value())
     }
 }
 

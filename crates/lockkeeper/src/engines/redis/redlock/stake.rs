@@ -7,13 +7,13 @@ use super::{
         call::Call,
         connection::{Connection, Haste},
         refusal::{first_error, no_error, strange},
-        reply::Reply,
+        reply::{Answer, Replies},
         resp::Value,
         slot::Slot,
     },
     question::{Question, SMALLEST_FENCE},
     server::Server,
-    step::Step,
+    step::{Long, Read, Step, long},
     tally::Vote,
 };
 use crate::{engine::Moment, error::Result};
@@ -25,6 +25,8 @@ pub(super) struct Stake {
     at: Option<Arc<Connection>>,
     /// Connections that were asked before and have not answered.
     older: Vec<Arc<Connection>>,
+    /// Where the answer to the last call is, or will be.
+    answer: Option<Arc<Answer>>,
 }
 
 /// What the server may have for the claim.
@@ -46,26 +48,11 @@ impl Stake {
         server: &'a Server,
         question: &'a Question<'a>,
         now: Moment,
-    ) -> Step<'a, Vote> {
-        let Some(reply) = self.ask_at_once(server, question, now) else {
-            return Step::Long(Box::pin(self.ask_by_all_means(server, question, now)));
+    ) -> Step<Asked<'a>> {
+        let Some(answer) = self.ask_at_once(server, question, now) else {
+            return Step::Long(long(self.ask_by_all_means(server, question, now)));
         };
-        Step::short(reply, move |answer| {
-            let replies = match answer {
-                Ok(replies) if took_nothing(&replies) => {
-                    self.stage = Stage::Nothing;
-                    return Step::Long(Box::pin(self.ask_by_all_means(server, question, now)));
-                }
-                Ok(replies) => replies,
-                Err(error) => return Step::Done(Err(error)),
-            };
-            match no_error(replies).and_then(|replies| question.read(&replies)) {
-                Ok(Vote::Granted(last)) if last < SMALLEST_FENCE => {
-                    Step::Long(Box::pin(self.take_numbers(server, question, now)))
-                }
-                vote => Step::Done(vote.map(|vote| self.noted(vote))),
-            }
-        })
+        Step::Short(answer, Some(Asked { stake: self, server, question, now }))
     }
 
     /// Asks for the lock if there is nothing to see to before.
@@ -74,16 +61,17 @@ impl Stake {
         server: &Server,
         question: &Question<'_>,
         now: Moment,
-    ) -> Option<Reply> {
+    ) -> Option<Arc<Answer>> {
         let names = question.names;
         if server.is_cluster() || self.stage == Stage::Unsure {
             return None;
         }
         let at = server.at_hand(names.slot, now).filter(|at| at.lifted.has(names.bucket))?;
         self.stage = Stage::Unsure;
-        let reply = at.send(&question.usual, now, Haste::of_caller());
+        let answer = Arc::clone(Answer::kept(&mut self.answer, question.usual.n_replies));
+        at.send_for(&answer, &question.usual, now, Haste::of_caller());
         self.at = Some(at);
-        Some(reply)
+        Some(answer)
     }
 
     async fn ask_by_all_means(
@@ -180,23 +168,21 @@ impl Stake {
         slot: Slot,
         release: &'a Call,
         now: Moment,
-    ) -> Step<'a, bool> {
+    ) -> Step<Released<'a>> {
         if self.stage == Stage::Nothing && self.older.is_empty() {
             return Step::Done(Ok(true));
         }
-        let Some(reply) = self.release_at_once(server, slot, release, now) else {
-            return Step::Long(Box::pin(self.release_by_all_means(server, slot, release, now)));
+        let Some(answer) = self.release_at_once(server, slot, release, now) else {
+            return Step::Long(long(self.release_by_all_means(server, slot, release, now)));
         };
-        Step::short(reply, move |answer| match answer {
-            Ok(replies) if first_error(&replies).is_some() => {
-                Step::Long(Box::pin(self.release_by_all_means(server, slot, release, now)))
-            }
-            Ok(_) => {
-                self.stage = Stage::Nothing;
-                Step::Done(Ok(true))
-            }
-            Err(error) => Step::Done(Err(error)),
-        })
+        Step::Short(answer, Some(Released { stake: self, server, slot, release, now }))
+    }
+
+    /// Forgets a lock that was given back, as far as anybody needs to know.
+    pub(super) fn begin_again(&mut self) {
+        self.stage = Stage::Nothing;
+        self.at = None;
+        self.older.clear();
     }
 
     /// Sends the release if whatever is on its way goes over the same connection.
@@ -206,7 +192,7 @@ impl Stake {
         slot: Slot,
         release: &Call,
         now: Moment,
-    ) -> Option<Reply> {
+    ) -> Option<Arc<Answer>> {
         let at = server.at_hand(slot, now)?;
         let is_elsewhere = self.stage == Stage::Unsure
             && !self.at.as_ref().is_some_and(|asked| Arc::ptr_eq(asked, &at));
@@ -214,7 +200,9 @@ impl Stake {
             return None;
         }
         self.stage = Stage::GivenBack;
-        Some(at.send(release, now, Haste::of_caller()))
+        let answer = Arc::clone(Answer::kept(&mut self.answer, release.n_replies));
+        at.send_for(&answer, release, now, Haste::of_caller());
+        Some(answer)
     }
 
     async fn release_by_all_means(
@@ -234,6 +222,65 @@ impl Stake {
         server.call(&mut reached?, slot, release, now).await?;
         self.stage = Stage::Nothing;
         Ok(true)
+    }
+}
+
+/// Reads what a server that was asked for the lock says.
+pub(super) struct Asked<'a> {
+    stake: &'a mut Stake,
+    server: &'a Server,
+    question: &'a Question<'a>,
+    now: Moment,
+}
+
+impl<'a> Read for Asked<'a> {
+    type Output = Vote;
+    type Long = Long<'a, Vote>;
+
+    fn read(self, answer: Result<Replies>) -> Step<Self> {
+        let Self { stake, server, question, now } = self;
+        let replies = match answer {
+            Ok(replies) if took_nothing(&replies) => {
+                stake.stage = Stage::Nothing;
+                return Step::Long(long(stake.ask_by_all_means(server, question, now)));
+            }
+            Ok(replies) => replies,
+            Err(error) => return Step::Done(Err(error)),
+        };
+        match no_error(replies).and_then(|replies| question.read(&replies)) {
+            Ok(Vote::Granted(last)) if last < SMALLEST_FENCE => {
+                Step::Long(long(stake.take_numbers(server, question, now)))
+            }
+            vote => Step::Done(vote.map(|vote| stake.noted(vote))),
+        }
+    }
+}
+
+/// Reads what a server that was told to give the lock back says.
+pub(super) struct Released<'a> {
+    stake: &'a mut Stake,
+    server: &'a Server,
+    slot: Slot,
+    release: &'a Call,
+    now: Moment,
+}
+
+impl<'a> Read for Released<'a> {
+    type Output = bool;
+    type Long = Long<'a, bool>;
+
+    fn read(self, answer: Result<Replies>) -> Step<Self> {
+        let Self { stake, server, slot, release, now } = self;
+        match answer {
+            Ok(replies) if first_error(&replies).is_some() => {
+                Step::Long(long(stake.release_by_all_means(server, slot, release, now)))
+            }
+            Ok(_) => {
+                stake.stage = Stage::Nothing;
+                Step::Done(Ok(true))
+            }
+            Err(error) => Step::Done(Err(error)),
+        }
     }
 }
 
