@@ -61,11 +61,12 @@ impl Call {
     pub(super) fn sure_script(script: &'static Script, lock: &[u8], argument: &[u8]) -> Self {
         let mut bytes = Vec::with_capacity(256);
         push_header(&mut bytes, b'*', 5);
-        bytes.extend_from_slice(&script.on_one_key);
-        let key_at = bytes.len();
-        push_word(&mut bytes, &[lock]);
-        push_word(&mut bytes, &[argument]);
-        let rest = [b"$1\r\n1\r\n", &bytes[key_at..]].concat();
+        bytes.extend_from_slice(&script.start);
+        let rest_at = bytes.len();
+        for word in [b"1", lock, argument] {
+            push_word(&mut bytes, &[word]);
+        }
+        let rest = bytes[rest_at..].to_vec();
         let again = Arc::new(Again { script, rest });
         Self { bytes, n_replies: 1, again: Some(again) }
     }

@@ -161,7 +161,12 @@ impl<'a> Driver<'a> {
             start += n_bytes;
             match frame {
                 Frame::Reply(reply) => self.replies.push(reply),
-                Frame::Push(items) => self.hear(items),
+                Frame::Message { channel, text } => hear(self.connection, channel, text),
+                // The answer to a command that has no other.
+                Frame::Push(items) if is_about_subscription(&items) => {
+                    self.replies.push(Value::List(items));
+                }
+                Frame::Push(_) => {}
             }
         }
         self.inbox.copy_within(start..self.n_filled, 0);
@@ -173,26 +178,20 @@ impl<'a> Driver<'a> {
         self.wakers.drain(..).for_each(Waker::wake);
         taken
     }
+}
 
-    fn hear(&mut self, items: Vec<Value>) {
-        match items.as_slice() {
-            [kind, Value::Text(channel), Value::Text(message)]
-                if kind.as_text() == Some("message") =>
-            {
-                // What comes on our own channel begins with the name of the one it is for.
-                let own = self.connection.channel.as_bytes() == channel;
-                let topic = if own { message.get(..32) } else { Some(&channel[..]) };
-                if let Some(topic) = topic {
-                    self.connection.ears.tell(topic, message);
-                }
-            }
-            // The answer to a command that has no other.
-            [kind, ..] if matches!(kind.as_text(), Some("subscribe" | "unsubscribe")) => {
-                self.replies.push(Value::List(items));
-            }
-            _ => {}
-        }
+fn hear(connection: &Connection, channel: &[u8], text: &[u8]) {
+    // What comes on our own channel begins with the name of the one it is for.
+    let own = connection.channel.as_bytes() == channel;
+    let topic = if own { text.get(..32) } else { Some(channel) };
+    if let Some(topic) = topic {
+        connection.ears.tell(topic, text);
     }
+}
+
+fn is_about_subscription(items: &[Value]) -> bool {
+    let kind = items.first().and_then(Value::as_text);
+    matches!(kind, Some("subscribe" | "unsubscribe"))
 }
 
 impl Drop for Driver<'_> {

@@ -88,8 +88,13 @@ impl Ears {
     }
 
     pub(super) fn tell(&self, topic: &[u8], message: &[u8]) {
-        let known = locked(&self.0).get(topic).cloned().unwrap_or_default();
-        known.iter().for_each(|ear| ear.tell(Some(message)));
+        let (first, more) = match locked(&self.0).get(topic).map(|known| &known[..]) {
+            // Nearly always one.
+            Some([first, more @ ..]) => (Arc::clone(first), more.to_vec()),
+            _ => return,
+        };
+        first.tell(Some(message));
+        more.iter().for_each(|ear| ear.tell(Some(message)));
     }
 
     /// The connection is gone: whoever listened must ask again.

@@ -134,12 +134,13 @@ async fn exchange(stream: &mut Stream, call: &Call) -> Result<Vec<Value>> {
     while replies.len() < call.n_replies.into() {
         match resp::parse(&inbox)? {
             Some((frame, n_bytes)) => {
-                inbox.drain(..n_bytes);
                 match frame {
                     Frame::Reply(reply) => replies.push(reply),
                     // That the subscription stands is the answer to the command.
                     Frame::Push(items) => replies.push(Value::List(items)),
+                    Frame::Message { .. } => {}
                 }
+                inbox.drain(..n_bytes);
             }
             None => {
                 let n_bytes = poll_fn(|context| stream.poll_read(context, &mut room)).await;

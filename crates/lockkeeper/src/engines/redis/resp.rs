@@ -18,9 +18,14 @@ pub(super) enum Value {
 
 /// What can come from the server.
 #[derive(Debug, PartialEq)]
-pub(super) enum Frame {
+pub(super) enum Frame<'a> {
     Reply(Value),
-    /// Something nobody asked for just now: a message, or that a subscription stands.
+    /// A message on a channel that we listen to.
+    Message {
+        channel: &'a [u8],
+        text: &'a [u8],
+    },
+    /// Something else that nobody asked for just now, as that a subscription stands.
     Push(Vec<Value>),
 }
 
@@ -125,7 +130,7 @@ impl Digits {
 
 /// Reads one frame from the start of `bytes`: the frame and its length, or `None` if it is not all
 /// there yet.
-pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Frame, usize)>> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>> {
     let mut reader = Reader { bytes, at: 0 };
     Ok(reader.frame()?.map(|frame| (frame, reader.at)))
 }
@@ -136,13 +141,25 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn frame(&mut self) -> Result<Option<Frame>> {
+    fn frame(&mut self) -> Result<Option<Frame<'a>>> {
         if self.bytes.first() == Some(&b'>') {
-            let Some(line) = self.line()? else { return Ok(None) };
-            let n_items = length(&line[1..], LONGEST_LIST)?.unwrap_or(0);
-            return Ok(self.items(n_items, 1)?.map(Frame::Push));
+            return self.push();
         }
         Ok(self.value(0)?.map(Frame::Reply))
+    }
+
+    // Kept out of the way of replies, which are many more.
+    #[inline(never)]
+    fn push(&mut self) -> Result<Option<Frame<'a>>> {
+        const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n";
+        if self.bytes.starts_with(MESSAGE) {
+            self.at = MESSAGE.len();
+            let Some(channel) = self.word()? else { return Ok(None) };
+            return Ok(self.word()?.map(|text| Frame::Message { channel, text }));
+        }
+        let Some(line) = self.line()? else { return Ok(None) };
+        let n_items = length(&line[1..], LONGEST_LIST)?.unwrap_or(0);
+        Ok(self.items(n_items, 1)?.map(Frame::Push))
     }
 
     fn value(&mut self, depth: usize) -> Result<Option<Value>> {
@@ -237,6 +254,16 @@ impl<'a> Reader<'a> {
         rest[..end].strip_suffix(b"\r").map(Some).ok_or_else(|| garbled("a line without its end"))
     }
 
+    /// A text with its length before it.
+    fn word(&mut self) -> Result<Option<&'a [u8]>> {
+        let Some(line) = self.line()? else { return Ok(None) };
+        let n_bytes = line.strip_prefix(b"$").map(|digits| length(digits, LONGEST_TEXT));
+        match n_bytes.transpose()?.flatten() {
+            Some(n_bytes) => self.text(n_bytes),
+            None => Err(garbled("a message that is none")),
+        }
+    }
+
     fn text(&mut self, n_bytes: usize) -> Result<Option<&'a [u8]>> {
         let rest = &self.bytes[self.at..];
         let Some((text, after)) = rest.split_at_checked(n_bytes) else { return Ok(None) };
@@ -324,6 +351,8 @@ mod tests {
             let read = parse(bytes.as_bytes()).unwrap();
             assert_eq!(read, Some((Frame::Reply(value), bytes.len())), "{bytes:?}");
         }
+        let message = parse(b">3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$2\r\nab\r\n:1\r\n").unwrap();
+        assert_eq!(message, Some((Frame::Message { channel: b"x", text: b"ab" }, 32)));
         let push = parse(b">2\r\n+message\r\n$1\r\nx\r\n").unwrap();
         assert_eq!(push, Some((Frame::Push(vec![text("message"), text("x")]), 21)));
     }

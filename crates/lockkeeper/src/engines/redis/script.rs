@@ -9,8 +9,8 @@ pub(super) struct Script {
     pub(super) text: String,
     /// Forty hexadecimal digits.
     pub(super) hash: String,
-    /// The words of a command that runs it with one key, up to that.
-    pub(super) on_one_key: Vec<u8>,
+    /// The first words of a command that runs it, up to the number of keys.
+    pub(super) start: Vec<u8>,
 }
 
 impl Script {
@@ -19,8 +19,8 @@ impl Script {
         let text = parts.concat();
         let hash = Sha1::digest(text.as_bytes());
         let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        let on_one_key = format!("$7\r\nEVALSHA\r\n$40\r\n{hash}\r\n$1\r\n1\r\n").into_bytes();
-        Self { text, hash, on_one_key }
+        let start = format!("$7\r\nEVALSHA\r\n$40\r\n{hash}\r\n").into_bytes();
+        Self { text, hash, start }
     }
 }
 

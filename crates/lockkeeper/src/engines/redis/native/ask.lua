@@ -1,5 +1,5 @@
 -- Asks for a lock that is not simply free.
--- KEYS: lock. ARGV: a place up to the millisecond until which it lasts; the rest of it; "ttl|since"; and if anything is out
+-- KEYS: lock, line, counter. ARGV: a place up to the millisecond until which it lasts; the rest of it; "ttl|since"; and if anything is out
 -- of the ordinary, letters: "t" if it only tries, "b" if it barges, "a" if it asks again, "u" if the fence counter
 -- may not have been lifted.
 -- Answers "granted" and the last of its fences, or "kept" if it was ours already; or "busy" and in how many
@@ -39,9 +39,9 @@ if is_ours or is_free then
       mine, lease = '!' .. mine, digits(lease + LONGEST_PLACE)
     end
     call('SET', lock, mine, 'PX', lease)
-    return (is_ours and 'kept ' or 'granted ') .. digits(take_numbers(base, time, not is('u')))
+    return (is_ours and 'kept ' or 'granted ') .. digits(take_numbers(counter, time, not is('u')))
   end
-  hand_over(lock, line, base, time, now, not is('u'))
+  hand_over(lock, line, counter, time, now, not is('u'))
   value = call('GET', lock)
   who, ends_in, unmarked = holder()
 end

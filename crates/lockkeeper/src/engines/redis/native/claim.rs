@@ -60,6 +60,8 @@ pub(super) struct NativeClaim {
     /// Whether the key was wanted before, and probably will be again; then, what is sent for it.
     is_again: bool,
     packed: Option<PackedTake>,
+    /// All its names, once it has asked by script.
+    all_words: Option<Vec<u8>>,
     /// Where the answer to the last call of the common way is, or will be.
     answer: Option<Arc<Answer>>,
 }
@@ -94,6 +96,7 @@ impl NativeClaim {
             grant: None,
             is_again: false,
             packed: None,
+            all_words: None,
             answer: None,
         }
     }
@@ -128,7 +131,7 @@ impl NativeClaim {
         let is_lifted = at.lifted.has(self.names.bucket);
         let mut call = Call::new();
         if !is_lifted {
-            call.add_script(&LIFT, &[&self.names.counter()], &[]);
+            call.add_script(&LIFT, &[&self.names.counter().concat()], &[]);
         }
         self.push_take(&mut call.bytes);
         call.n_replies += 2;
@@ -165,7 +168,7 @@ impl NativeClaim {
 
     /// Takes fence numbers for a lock that is ours already, from a counter that was not there.
     async fn take_numbers(&mut self, now: Moment) -> Result<Grant> {
-        let counter = self.names.counter();
+        let counter = self.names.counter().concat();
         let mut call = Call::script(&LIFT, &[&counter], &[]);
         call.add(&[b"INCRBY", &counter, Digits::of(TURNS_IF_FREE.into()).as_bytes()]);
         let replies = self.call(&call, now).await?;

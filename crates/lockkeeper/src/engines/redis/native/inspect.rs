@@ -32,7 +32,7 @@ impl Inspector for Native {
         let (client, names) = (&self.shared.client, self.shared.prefix.names(key));
         let mut call = Call::of(&[b"GET", names.lock()]);
         call.add(&[b"PTTL", names.lock()]);
-        call.add(&[b"LRANGE", &names.line(), b"0", b"-1"]);
+        call.add(&[b"LRANGE", &names.line().concat(), b"0", b"-1"]);
         call.add(&[b"TIME"]);
         let now = client.latest();
         let mut at = client.reach(names.slot, now).await?;

@@ -1,4 +1,5 @@
--- What stands where, and what time it is. KEYS[1] is "prefix:{bucket}k:key".
+-- What stands where, and what time it is. The lock is "prefix:{bucket}k:key"; its line and its fence counter are named
+-- only by those who expect to need them.
 --
 -- Its value is "owner|since|info" while nobody waits. When there may be a line, the value begins with "!", which
 -- sends everybody the slow way, and the key outlives its lease by the longest place: it is "!owner|since|info",
@@ -8,9 +9,11 @@
 -- which it lasts 13, how long the key lasts if it is handed over 4 (3000 more than the place does), channel 28,
 -- info. Nothing is searched in it: that costs more than the commands do, and so do arguments, answers that are
 -- lists and numbers that are printed. There are few of them here.
-local call, sub, lock = redis.call, string.sub, KEYS[1]
-local brace = string.find(lock, '}', 1, true)
-local base = sub(lock, 1, brace)
-local line = base .. 'l' .. sub(lock, brace + 2)
+local call, sub, lock, line, counter = redis.call, string.sub, KEYS[1], KEYS[2], KEYS[3]
+if not line then
+  local brace = string.find(lock, '}', 1, true)
+  local base = sub(lock, 1, brace)
+  line, counter = base .. 'l' .. sub(lock, brace + 2), base .. 'n'
+end
 local time = call('TIME')
 local now = time[1] * 1000 + time[2] / 1000

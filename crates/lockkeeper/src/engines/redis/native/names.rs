@@ -78,21 +78,27 @@ impl Names {
         &self.lock_word[self.start..self.lock_word.len() - "\r\n".len()]
     }
 
-    /// What the names have in common; with an `n` behind it, the name of the counter.
-    pub(super) fn common(&self) -> &[u8] {
+    /// The names of lock, line and counter, packed for a command.
+    pub(super) fn all_words(&self) -> Vec<u8> {
+        let mut words = self.lock_word.clone();
+        push_word(&mut words, &self.line());
+        push_word(&mut words, &self.counter());
+        words
+    }
+
+    /// What the names have in common.
+    fn common(&self) -> &[u8] {
         &self.lock_word[self.start..self.common_end]
     }
 
-    /// The name of the fence counter.
-    pub(super) fn counter(&self) -> Vec<u8> {
-        [self.common(), b"n"].concat()
+    /// The name of the fence counter, in parts.
+    pub(super) fn counter(&self) -> [&[u8]; 2] {
+        [self.common(), b"n"]
     }
 
-    /// The name of the line.
-    pub(super) fn line(&self) -> Vec<u8> {
-        let mut line = self.lock().to_vec();
-        line[self.common().len()] = b'l';
-        line
+    /// The name of the line, in parts.
+    pub(super) fn line(&self) -> [&[u8]; 3] {
+        [self.common(), b"l", &self.lock()[self.common().len() + "k".len()..]]
     }
 }
 
@@ -106,7 +112,7 @@ mod tests {
         for name in ["invoice:42", "{x}", "}", "k:", "é"] {
             let key = Key::new(name).unwrap();
             let names = prefix.names(&key);
-            for part in [names.lock(), &names.line(), &names.counter()] {
+            for part in [names.lock(), &names.line().concat(), &names.counter().concat()] {
                 assert_eq!(Slot::of(part), names.slot, "{name}");
             }
             let lock = String::from_utf8(names.lock().to_vec()).unwrap();

@@ -22,7 +22,7 @@ pub(super) fn push_take(out: &mut Vec<u8>, names: &Names, value: &[&[u8]], ttl_m
     out.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n");
     push_word(out, &[Digits::of(ttl_ms).as_bytes()]);
     out.extend_from_slice(b"*3\r\n$6\r\nINCRBY\r\n");
-    push_word(out, &[names.common(), b"n"]);
+    push_word(out, &names.counter());
     push_word(out, &[Digits::of(TURNS_IF_FREE.into()).as_bytes()]);
     value_at
 }
@@ -53,25 +53,38 @@ impl PackedTake {
     }
 }
 
-/// Runs a script on the lock; arguments may come in parts.
+/// What a script is told the names of, packed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Keys<'a> {
+    Lock(&'a [u8]),
+    /// Also the line and the counter, which it will probably need.
+    All(&'a [u8]),
+}
+
+/// Runs a script; arguments may come in parts.
 pub(super) fn push_script(
     out: &mut Vec<u8>,
     script: &Script,
-    names: &Names,
+    keys: Keys<'_>,
     arguments: &[&[&[u8]]],
 ) {
-    push_header(out, b'*', 4 + arguments.len());
-    out.extend_from_slice(&script.on_one_key);
-    out.extend_from_slice(names.lock_word());
+    let (n_keys, how_many, words) = match keys {
+        Keys::Lock(words) => (1, b"$1\r\n1\r\n", words),
+        Keys::All(words) => (3, b"$1\r\n3\r\n", words),
+    };
+    push_header(out, b'*', 3 + n_keys + arguments.len());
+    for part in [&script.start, &how_many[..], words] {
+        out.extend_from_slice(part);
+    }
     for argument in arguments {
         push_word(out, argument);
     }
 }
 
 /// Releases the lock, or leaves the line; one reply.
-pub(super) fn push_release(out: &mut Vec<u8>, names: &Names, owner: &[u8], is_lifted: bool) {
+pub(super) fn push_release(out: &mut Vec<u8>, keys: Keys<'_>, owner: &[u8], is_lifted: bool) {
     let script = if is_lifted { &RELEASE_LIFTED } else { &RELEASE };
-    push_script(out, script, names, &[&[owner]]);
+    push_script(out, script, keys, &[&[owner]]);
 }
 
 #[cfg(test)]
@@ -90,7 +103,7 @@ mod tests {
         let value_at = push_take(&mut packed, &names, &[&[b'1'; 32], b"|", since, b"|x"], 10_000);
         let value = format!("{}|1700000000000000|x", "1".repeat(32));
         let mut call = Call::of(&[b"SET", names.lock(), value.as_bytes(), b"NX", b"PX", b"10000"]);
-        call.add(&[b"INCRBY", &names.counter(), b"32"]);
+        call.add(&[b"INCRBY", &names.counter().concat(), b"32"]);
         assert_eq!(packed, call.bytes);
         // And so is what is kept of it for the next owner.
         let mut kept = PackedTake::new(&packed, value_at, since);
@@ -100,7 +113,11 @@ mod tests {
         push_take(&mut packed, &names, &[&[b'2'; 32], b"|", b"1800000000000001", b"|x"], 10_000);
         assert_eq!(next, packed);
         packed.clear();
-        push_release(&mut packed, &names, b"owner", true);
+        push_release(&mut packed, Keys::Lock(names.lock_word()), b"owner", true);
         assert_eq!(packed, Call::script(&RELEASE_LIFTED, &[names.lock()], &[b"owner"]).bytes);
+        packed.clear();
+        push_release(&mut packed, Keys::All(&names.all_words()), b"owner", false);
+        let keys = [names.lock(), &names.line().concat(), &names.counter().concat()];
+        assert_eq!(packed, Call::script(&RELEASE, &keys, &[b"owner"]).bytes);
     }
 }

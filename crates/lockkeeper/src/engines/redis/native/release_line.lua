@@ -1,3 +1,3 @@
 if value and sub(value, 2, 33) == ARGV[1] then
-  return hand_over(lock, line, base, time, now, is_lifted)
+  return hand_over(lock, line, counter, time, now, is_lifted)
 end

@@ -83,8 +83,8 @@ impl NativeClaim {
         let now = client.latest();
         let at = client.at_hand(self.names.slot, now)?;
         let is_lifted = self.is_lifted_at(&at);
-        let pack = |out: &mut Vec<u8>| push_release(out, &self.names, &self.owner, is_lifted);
         let answer = Arc::clone(Answer::kept(&mut self.answer, 1));
+        let pack = |out: &mut Vec<u8>| push_release(out, self.keys(), &self.owner, is_lifted);
         at.send_packed(&answer, now, Haste::of_caller(), pack);
         self.released_at = Some(at);
         Some(answer)

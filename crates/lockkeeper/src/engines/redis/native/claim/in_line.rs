@@ -13,7 +13,7 @@ use super::{
             words::millis,
         },
         ASK,
-        packing::push_script,
+        packing::{Keys, push_script},
     },
     LONGEST_PLACE, NativeClaim, Stage, TURNS,
 };
@@ -54,6 +54,7 @@ impl NativeClaim {
         if self.request.patience == Patience::Waits {
             self.listen_at(at);
         }
+        self.all_words.get_or_insert_with(|| self.names.all_words());
         self.n_asks += 1;
         self.asked_at = now;
         self.stage = Stage::Unsure;
@@ -80,7 +81,15 @@ impl NativeClaim {
             &[&letters],
         ];
         let n_arguments = if letters.is_empty() { 3 } else { 4 };
-        push_script(out, &ASK, &self.names, &arguments[..n_arguments]);
+        push_script(out, &ASK, self.keys(), &arguments[..n_arguments]);
+    }
+
+    /// What scripts are told the names of: where the key was not simply free, others are likely to wait.
+    pub(super) fn keys(&self) -> Keys<'_> {
+        match &self.all_words {
+            Some(words) if self.n_asks > 0 => Keys::All(words),
+            _ => Keys::Lock(self.names.lock_word()),
+        }
     }
 
     /// What came of asking there.
