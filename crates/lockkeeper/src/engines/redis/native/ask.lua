@@ -1,7 +1,7 @@
 -- Asks for a lock that is not simply free.
--- KEYS: lock, line, counter. ARGV: a place up to the millisecond until which it lasts; the rest of it; "ttl|since"; and if anything is out
--- of the ordinary, letters: "t" if it only tries, "b" if it barges, "a" if it asks again, "u" if the fence counter
--- may not have been lifted.
+-- KEYS: lock, line, counter. ARGV: a place up to the millisecond until which it lasts; the rest of it; "ttl|since";
+-- and if anything is out of the ordinary, letters: "t" if it only tries, "b" if it barges, "a" if it asks again,
+-- "u" if the fence counter may not have been lifted.
 -- Answers "granted" and the last of its fences, or "kept" if it was ours already; or "busy" and in how many
 -- milliseconds the lease is over, or 0 if that is not known; or "strange".
 local LONGEST_PLACE = 3000 -- ms
