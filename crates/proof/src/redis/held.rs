@@ -49,7 +49,7 @@ pub(crate) fn prove(settings: &Settings) -> Outcome {
         keep_all(&server, &guards, &seen, settings.count(120, 20)).await?;
         wait_beside(&server, guards.len(), &seen, settings.count(30, 10)).await?;
         give_all_back(guards).await?;
-        println!("  none lost; {} calls had to be repeated", seen.check()?);
+        println!("  none lost; {}", seen.check()?);
         Ok(())
     })
 }
@@ -78,8 +78,8 @@ impl Seen {
         }
     }
 
-    /// Checks that none was lost; answers how often the server did not answer in time.
-    fn check(&self) -> Outcome<u64> {
+    /// Checks that none was lost; says how often the server did not answer in time, and what was told then.
+    fn check(&self) -> Outcome<String> {
         let (n_lost, n_troubled) = (&self.n_lost, &self.n_troubled);
         let [n_lost, n_troubled] = [n_lost, n_troubled].map(|count| count.load(Ordering::SeqCst));
         let first = |text: &OnceLock<String>| text.get().cloned().unwrap_or_default();
@@ -88,7 +88,8 @@ impl Seen {
             n_lost == 0,
             "{n_lost} locks were lost, first {loss}; {n_troubled} times {trouble}"
         );
-        Ok(n_troubled)
+        let first = if trouble.is_empty() { trouble } else { format!(", the first: {trouble}") };
+        Ok(format!("{n_troubled} calls had to be repeated{first}"))
     }
 }
 
