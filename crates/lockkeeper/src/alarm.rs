@@ -308,9 +308,7 @@ impl Shared {
         holds.into_iter().for_each(|held| held.due(now));
         Look::Something
     }
-}
 
-impl Shared {
     /// Looks at the limit of a line; answers who is to be woken.
     fn look_at(&self, line: Arc<LineRecord>, now: Moment) -> Option<Waker> {
         let look = line.limit.look(now);

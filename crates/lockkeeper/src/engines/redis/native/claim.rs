@@ -271,7 +271,12 @@ impl Claim for NativeClaim {
             self.grant = Some(grant.clone());
             return Ok(Attempt::Granted(grant));
         }
-        if let Some((answer, at)) = self.ask_at_once(now) {
+        let is_plain = self.stage == Stage::Nothing && !self.shared.client.waits_for_replicas();
+        let is_contended = self.shared.contended.has(self.names.bucket);
+        if is_plain
+            && is_contended
+            && let Some((answer, at)) = self.ask_at_once(now)
+        {
             let replies = poll_fn(|context| answer.poll(context, std::mem::take)).await?;
             // Errors are read, and redirections followed, by those who ask by all means.
             if first_error(&replies).is_none() {
@@ -282,7 +287,10 @@ impl Claim for NativeClaim {
                 }
                 return Ok(answer);
             }
-        } else if let Some(answer) = self.take_at_once(now) {
+        } else if is_plain
+            && !is_contended
+            && let Some(answer) = self.take_at_once(now)
+        {
             let set = poll_fn(|context| answer.poll(context, |replies| Set::of(replies))).await?;
             if let Some(grant) = self.taken(set) {
                 self.grant = Some(grant.clone());

@@ -1,4 +1,4 @@
-//! The two calls of the common way, packed with as little ado as can be: they are sent millions of times.
+//! The calls that are sent millions of times, packed with as little ado as can be.
 
 use super::{
     super::{

@@ -19,12 +19,10 @@ use crate::engine::{Grant, Moment};
 impl NativeClaim {
     /// Asks for the key as if it were free, without a script, if that can be done right now.
     pub(super) fn take_at_once(&mut self, now: Moment) -> Option<Arc<Answer>> {
-        let (client, bucket) = (&self.shared.client, self.names.bucket);
-        let is_plain = self.stage == Stage::Nothing && !client.waits_for_replicas();
-        if !is_plain || self.shared.contended.has(bucket) {
+        let at = self.shared.client.at_hand(self.names.slot, now)?;
+        if !at.lifted.has(self.names.bucket) {
             return None;
         }
-        let at = client.at_hand(self.names.slot, now).filter(|at| at.lifted.has(bucket))?;
         self.stage = Stage::Unsure;
         let answer = Arc::clone(Answer::kept(&mut self.answer, 2));
         at.send_packed(&answer, now, Haste::of_caller(), |out| self.push_take(out));

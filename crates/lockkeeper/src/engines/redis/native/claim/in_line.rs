@@ -37,12 +37,7 @@ impl NativeClaim {
     /// The same for a key that is known to be contended, if that can be done right now. Where the answer will
     /// be, and where it was sent.
     pub(super) fn ask_at_once(&mut self, now: Moment) -> Option<(Arc<Answer>, Arc<Connection>)> {
-        let (client, bucket) = (&self.shared.client, self.names.bucket);
-        let is_plain = self.stage == Stage::Nothing && !client.waits_for_replicas();
-        if !is_plain || !self.shared.contended.has(bucket) {
-            return None;
-        }
-        let at = client.at_hand(self.names.slot, now)?;
+        let at = self.shared.client.at_hand(self.names.slot, now)?;
         self.note_ask(&at, now);
         let answer = Arc::clone(Answer::kept(&mut self.answer, 1));
         at.send_packed(&answer, now, Haste::of_caller(), |out| self.push_ask(out, &at));
