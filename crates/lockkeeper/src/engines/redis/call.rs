@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{
+    outbox::Release,
     resp::{Digits, push_command, push_header, push_word},
     script::Script,
 };
@@ -24,16 +25,35 @@ pub(super) struct Call {
 #[derive(Debug)]
 pub(super) struct Again {
     script: &'static Script,
-    /// The words behind the script.
-    rest: Vec<u8>,
+    /// The key and the argument, packed, and how long they are: that is with what packs the key, and without.
+    words: Vec<u8>,
+    n_key_word: usize,
+    n_argument: usize,
 }
 
 impl Again {
+    fn new(script: &'static Script, key: &[u8], argument: &[u8]) -> Self {
+        let mut words = Vec::with_capacity(key.len() + argument.len() + 24);
+        push_word(&mut words, &[key]);
+        let n_key_word = words.len();
+        push_word(&mut words, &[argument]);
+        Self { script, words, n_key_word, n_argument: argument.len() }
+    }
+
     pub(super) fn push(&self, out: &mut Vec<u8>) {
         push_header(out, b'*', 5);
-        push_word(out, &[b"EVAL"]);
-        push_word(out, &[self.script.text.as_bytes()]);
-        out.extend_from_slice(&self.rest);
+        for word in [b"EVAL", self.script.text.as_bytes(), b"1"] {
+            push_word(out, &[word]);
+        }
+        out.extend_from_slice(&self.words);
+    }
+
+    /// The same as a release that may be one of many.
+    pub(super) fn as_release(&self, many: &'static Script) -> Release<'_> {
+        let (lock_word, owner) = self.words.split_at(self.n_key_word);
+        let end = owner.len() - "\r\n".len();
+        let owner = &owner[end - self.n_argument..end];
+        Release { one: self.script, many, lock_word, owner }
     }
 }
 
@@ -59,16 +79,13 @@ impl Call {
 
     /// The same, sure to be carried out though the server may have forgotten the script.
     pub(super) fn sure_script(script: &'static Script, lock: &[u8], argument: &[u8]) -> Self {
+        let again = Again::new(script, lock, argument);
         let mut bytes = Vec::with_capacity(256);
         push_header(&mut bytes, b'*', 5);
         bytes.extend_from_slice(&script.start);
-        let rest_at = bytes.len();
-        for word in [b"1", lock, argument] {
-            push_word(&mut bytes, &[word]);
-        }
-        let rest = bytes[rest_at..].to_vec();
-        let again = Arc::new(Again { script, rest });
-        Self { bytes, n_replies: 1, again: Some(again) }
+        push_word(&mut bytes, &[b"1"]);
+        bytes.extend_from_slice(&again.words);
+        Self { bytes, n_replies: 1, again: Some(Arc::new(again)) }
     }
 
     /// One more command.
@@ -130,8 +147,11 @@ mod tests {
         static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(&["return 1"]));
         let sure = Call::sure_script(&SCRIPT, b"lock", b"owner");
         assert_eq!(sure.bytes, Call::script(&SCRIPT, &[b"lock"], &[b"owner"]).bytes);
+        let known = sure.again.unwrap();
+        let release = known.as_release(&SCRIPT);
+        assert_eq!((release.lock_word, release.owner), (&b"$4\r\nlock\r\n"[..], &b"owner"[..]));
         let mut again = Vec::new();
-        sure.again.unwrap().push(&mut again);
+        known.push(&mut again);
         assert_eq!(again, Call::of(&[b"EVAL", b"return 1", b"1", b"lock", b"owner"]).bytes);
     }
 

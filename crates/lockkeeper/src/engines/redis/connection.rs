@@ -15,8 +15,9 @@ use tokio::net::tcp::OwnedWriteHalf;
 
 use super::{
     bits::Bits,
-    call::{Again, Call},
+    call::Call,
     ear::Ears,
+    outbox::{Batch, Caller, Outbox, Pending, Release, Who, share},
     refusal::is_unknown_script,
     reply::{Added, Answer, Reply},
     resp::Value,
@@ -56,9 +57,7 @@ const UNFIT: u64 = 0;
 struct State {
     stage: Stage,
     has_opened: bool,
-    /// What is to be sent, and how many calls that is.
-    out: Vec<u8>,
-    n_calls_out: usize,
+    out: Outbox,
     /// How many calls went with the last write.
     n_calls_before: usize,
     /// Those who wait for answers, in the order of their calls.
@@ -76,14 +75,6 @@ enum Stage {
     /// No more calls; what was sent is still to be answered.
     Retired,
     Ended(Error),
-}
-
-#[derive(Debug)]
-struct Pending {
-    answer: Arc<Answer>,
-    sent_at: Moment,
-    /// What to send if the server does not know the script.
-    again: Option<Arc<Again>>,
 }
 
 /// Whether somebody waits for the answer.
@@ -115,8 +106,7 @@ impl Connection {
         let state = State {
             stage: Stage::Connecting,
             has_opened: false,
-            out: Vec::new(),
-            n_calls_out: 0,
+            out: Outbox::default(),
             n_calls_before: 0,
             pending: VecDeque::new(),
             driver: None,
@@ -135,11 +125,18 @@ impl Connection {
         reply
     }
 
-    /// The same for one who knows where the answer is to be.
-    pub(super) fn send_for(&self, answer: &Arc<Answer>, call: &Call, now: Moment, haste: Haste) {
-        let (answer, again) = (Arc::clone(answer), call.again.clone());
-        let pending = Pending { answer, sent_at: now, again };
-        self.push(pending, haste, |out| out.extend_from_slice(&call.bytes));
+    /// The same for one who knows where the answer is to be; answers what it is sent with.
+    pub(super) fn send_for(
+        &self,
+        answer: &Arc<Answer>,
+        call: &Call,
+        now: Moment,
+        haste: Haste,
+    ) -> Batch {
+        let caller = Caller { answer: Arc::clone(answer), again: call.again.clone() };
+        let pack = |out: &mut Vec<u8>| out.extend_from_slice(&call.bytes);
+        self.push(caller, haste, |state, caller| state.out.add(caller, now, pack))
+            .unwrap_or_default()
     }
 
     /// The same for commands that are packed right where they are sent from.
@@ -150,32 +147,55 @@ impl Connection {
         haste: Haste,
         pack: impl FnOnce(&mut Vec<u8>),
     ) {
-        let answer = Arc::clone(answer);
-        self.push(Pending { answer, sent_at: now, again: None }, haste, pack);
+        let caller = Caller { answer: Arc::clone(answer), again: None };
+        self.push(caller, haste, |state, caller| state.out.add(caller, now, pack));
     }
 
-    fn push(&self, pending: Pending, haste: Haste, pack: impl FnOnce(&mut Vec<u8>)) {
+    /// Sends a release, made one with others that are sent now; see [`Outbox::add_release`].
+    pub(super) fn send_release(
+        &self,
+        caller: Caller,
+        now: Moment,
+        haste: Haste,
+        release: Release<'_>,
+        behind: Option<Batch>,
+    ) {
+        self.push(caller, haste, |state, caller| {
+            if haste == Haste::Now && state.is_quiet() && state.out.is_empty() {
+                // It will go out alone.
+                state.out.add(caller, now, |out| release.push(out));
+            } else {
+                state.out.add_release(caller, now, release, behind, &mut state.pending);
+            }
+        });
+    }
+
+    fn push<T>(
+        &self,
+        caller: Caller,
+        haste: Haste,
+        add: impl FnOnce(&mut State, Caller) -> T,
+    ) -> Option<T> {
         let mut state = locked(&self.state);
         if let Stage::Ended(error) = &state.stage {
             let error = error.echo();
             drop(state);
-            pending.answer.fail(error);
-            return;
+            caller.answer.fail(error);
+            return None;
         }
-        let is_quiet = state.is_quiet();
-        pack(&mut state.out);
-        state.n_calls_out += 1;
-        state.pending.push_back(pending);
-        if state.pending.len() == 1 {
+        let (is_quiet, is_first) = (state.is_quiet(), state.is_idle());
+        let added = add(&mut state, caller);
+        if is_first {
             self.note_oldest(&state);
         }
-        let is_enough = state.n_calls_out >= MANY && !state.driver_writes;
+        let is_enough = state.out.n_calls >= MANY && !state.driver_writes;
         if haste == Haste::Now && (is_quiet || is_enough) {
             state.write_at_once();
         }
         let driver = if state.out.is_empty() { None } else { state.driver.take() };
         drop(state);
         driver.into_iter().for_each(Waker::wake);
+        Some(added)
     }
 
     /// Whether new calls may go here.
@@ -190,10 +210,11 @@ impl Connection {
     /// Notes what [`is_fit`](Self::is_fit) needs to know.
     fn note_oldest(&self, state: &State) {
         let oldest = match state.stage {
-            Stage::Connecting | Stage::Open => state
-                .pending
-                .front()
-                .map_or(NONE, |oldest| oldest.sent_at.as_nanos().clamp(1, NONE)),
+            Stage::Connecting | Stage::Open => {
+                let oldest = state.pending.front().map(|oldest| oldest.sent_at);
+                let oldest = oldest.or_else(|| state.out.since());
+                oldest.map_or(NONE, |sent_at| sent_at.as_nanos().clamp(1, NONE))
+            }
             Stage::Retired | Stage::Ended(_) => UNFIT,
         };
         self.oldest.store(oldest, Ordering::Relaxed);
@@ -236,7 +257,7 @@ impl Connection {
         if !state.out.is_empty() {
             return Work::Write;
         }
-        if matches!(state.stage, Stage::Retired) && state.pending.is_empty() {
+        if matches!(state.stage, Stage::Retired) && state.is_idle() {
             return Work::Done;
         }
         state.set_driver(driver);
@@ -253,9 +274,9 @@ impl Connection {
     /// Hands over what is to be written; `bytes` is taken in exchange.
     pub(super) fn take_out(&self, bytes: &mut Vec<u8>) {
         let mut state = locked(&self.state);
-        std::mem::swap(&mut state.out, bytes);
+        state.close_out();
+        state.out.swap(bytes);
         state.driver_writes = true;
-        state.n_calls_before = std::mem::take(&mut state.n_calls_out);
     }
 
     /// Gives replies to those who wait for them; answers who is to be woken.
@@ -270,11 +291,14 @@ impl Connection {
                 let message = "the server sent a reply that nobody asked for";
                 return Err(Error::new(ErrorKind::Other, message));
             };
-            if first.again.is_some() && is_unknown_script(&reply) {
-                state.send_again();
-            } else if let Added::Whole(waker) = first.answer.add(reply) {
-                state.pending.pop_front();
-                wakers.extend(waker);
+            match &first.who {
+                Who::One(caller) if caller.again.is_none() || !is_unknown_script(&reply) => {
+                    if let Added::Whole(waker) = caller.answer.add(reply) {
+                        wakers.extend(waker);
+                        state.pending.pop_front();
+                    }
+                }
+                _ => state.take_apart(&reply, wakers),
             }
         }
         self.note_oldest(&state);
@@ -290,11 +314,14 @@ impl Connection {
             }
             state.stage = Stage::Ended(why.echo());
             self.note_oldest(&state);
-            state.out = Vec::new();
+            state.close_out();
+            state.out = Outbox::default();
             (std::mem::take(&mut state.pending), state.wire.take())
         };
         drop(wire);
-        pending.into_iter().for_each(|pending| pending.answer.fail(why.echo()));
+        for pending in pending {
+            pending.callers().into_iter().for_each(|caller| caller.answer.fail(why.echo()));
+        }
         self.ears.tell_the_end();
     }
 }
@@ -306,33 +333,45 @@ impl State {
         }
     }
 
+    /// Whether nothing is under way.
+    fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.out.is_empty()
+    }
+
     /// Whether nothing is under way, and seldom is: with many tasks, leaving the writing to the driver
     /// lets their calls go out together.
     fn is_quiet(&self) -> bool {
-        self.pending.len() == self.n_calls_out && self.n_calls_out <= 1 && self.n_calls_before <= 2
+        self.pending.is_empty() && self.out.n_calls <= 1 && self.n_calls_before <= 2
     }
 
-    /// Sends what stands in for the oldest call; its answer comes behind all others.
-    fn send_again(&mut self) {
-        let Some(mut oldest) = self.pending.pop_front() else { return };
-        if let Some(again) = oldest.again.take() {
-            again.push(&mut self.out);
-            self.n_calls_out += 1;
+    /// Gives each of many its share of the oldest reply, or sends what stands in for a script that the server
+    /// does not know; the answers to that come behind all others.
+    fn take_apart(&mut self, reply: &Value, wakers: &mut Vec<Waker>) {
+        let Some(oldest) = self.pending.pop_front() else { return };
+        let (sent_at, is_unknown) = (oldest.sent_at, is_unknown_script(reply));
+        for (number, mut caller) in oldest.callers().into_iter().enumerate() {
+            if let Some(again) = caller.again.take_if(|_| is_unknown) {
+                self.out.add(caller, sent_at, |out| again.push(out));
+            } else if let Added::Whole(waker) = caller.answer.add(share(reply, number)) {
+                wakers.extend(waker);
+            }
         }
-        self.pending.push_back(oldest);
+    }
+
+    fn close_out(&mut self) {
+        self.n_calls_before = self.out.n_calls;
+        self.out.close(&mut self.pending);
     }
 
     /// Writes from the caller's own thread, as far as that goes without waiting.
     fn write_at_once(&mut self) {
+        if self.wire.is_some() {
+            self.close_out();
+        }
         let Some(wire) = &self.wire else { return };
         // An error will meet the driver too, which tells everyone.
-        let n_written = wire.try_write(&self.out).unwrap_or(0);
-        if n_written == self.out.len() {
-            self.out.clear();
-            self.n_calls_before = std::mem::take(&mut self.n_calls_out);
-        } else {
-            self.out.drain(..n_written);
-        }
+        let n_written = wire.try_write(self.out.bytes()).unwrap_or(0);
+        self.out.wrote(n_written);
     }
 }
 
@@ -351,7 +390,7 @@ mod tests {
     }
 
     fn n_waiting(connection: &Connection) -> usize {
-        locked(&connection.state).n_calls_out
+        locked(&connection.state).out.n_calls
     }
 
     #[tokio::test]

@@ -24,6 +24,7 @@ mod ear;
 mod handshake;
 mod home;
 mod native;
+mod outbox;
 mod place;
 mod plain;
 mod redisson;

@@ -326,12 +326,12 @@ impl Claim for NativeClaim {
         if let Some(answer) = self.release_at_once() {
             let read = |replies: &mut Replies| number(replies);
             match poll_fn(|context| answer.poll(context, read)).await? {
-                Some(released) => {
+                Some(released @ 1..) => {
                     self.released(released);
                     return Ok(());
                 }
-                // It has answered, whatever that is.
-                None => self.released_at = None,
+                // It has answered; but one of many is not told more than that it is not simply released.
+                _ => self.released_at = None,
             }
         }
         Box::pin(self.release_by_all_means()).await

@@ -48,6 +48,8 @@ fn release(is_lifted: &str) -> Script {
 }
 static RELEASE: LazyLock<Script> = LazyLock::new(|| release("local is_lifted = false\n"));
 static RELEASE_LIFTED: LazyLock<Script> = LazyLock::new(|| release("local is_lifted = true\n"));
+static RELEASE_MANY: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&["local length = 32\n", include_str!("../release_many.lua")]));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
 static LIFT: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("lift.lua")]));
 
@@ -73,7 +75,8 @@ struct Shared {
 
 impl Native {
     pub(super) fn new(settings: &Settings) -> Result<Self> {
-        let scripts: Vec<&'static Script> = vec![&ASK, &RELEASE, &RELEASE_LIFTED, &RENEW, &LIFT];
+        let scripts: Vec<&'static Script> =
+            vec![&ASK, &RELEASE, &RELEASE_LIFTED, &RELEASE_MANY, &RENEW, &LIFT];
         let shared = Shared {
             client: Client::new(settings, Needs { scripts, listens: true })?,
             prefix: Prefix::new(settings.prefix.as_deref())?,

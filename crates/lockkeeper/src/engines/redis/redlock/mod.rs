@@ -34,6 +34,8 @@ static ASK: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("ask.
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
 static RAISE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("raise.lua")]));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("release.lua")]));
+static RELEASE_MANY: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&["local length = -1\n", include_str!("../release_many.lua")]));
 const LIFT: &str = include_str!("../native/lift.lua");
 
 /// A majority of servers that know nothing of each other.
@@ -73,7 +75,7 @@ const PROMISE: &str = "While a majority of the servers keep their data and their
      or the clocks are right.";
 
 fn needs() -> Needs {
-    Needs { scripts: vec![&ASK, &RENEW, &RAISE, &RELEASE], listens: false }
+    Needs { scripts: vec![&ASK, &RENEW, &RAISE, &RELEASE, &RELEASE_MANY], listens: false }
 }
 
 impl Engine for Redlock {

@@ -6,11 +6,13 @@ use super::{
     super::{
         call::Call,
         connection::{Connection, Haste},
+        outbox::{Batch, Caller},
         refusal::{first_error, no_error, strange},
         reply::{Answer, Replies},
         resp::Value,
         slot::Slot,
     },
+    RELEASE_MANY,
     question::{Question, SMALLEST_FENCE},
     server::Server,
     step::{Long, Read, Step, long},
@@ -25,6 +27,8 @@ pub(super) struct Stake {
     at: Option<Arc<Connection>>,
     /// Connections that were asked before and have not answered.
     older: Vec<Arc<Connection>>,
+    /// What the lock was asked for with, if that is known.
+    asked_with: Option<Batch>,
     /// Where the answer to the last call is, or will be.
     answer: Option<Arc<Answer>>,
 }
@@ -69,7 +73,7 @@ impl Stake {
         let at = server.at_hand(names.slot, now).filter(|at| at.lifted.has(names.bucket))?;
         self.stage = Stage::Unsure;
         let answer = Arc::clone(Answer::kept(&mut self.answer, question.usual.n_replies));
-        at.send_for(&answer, &question.usual, now, Haste::of_caller());
+        self.asked_with = Some(at.send_for(&answer, &question.usual, now, Haste::of_caller()));
         self.at = Some(at);
         Some(answer)
     }
@@ -96,6 +100,7 @@ impl Stake {
             self.older.push(before);
         }
         self.stage = Stage::Unsure;
+        self.asked_with = None;
         let at = self.at.insert(reached);
         let replies = server.call(at, names.slot, call, now).await?;
         if !is_lifted && !server.is_cluster() {
@@ -199,9 +204,20 @@ impl Stake {
         if is_elsewhere || !self.older.is_empty() {
             return None;
         }
+        let is_unsure = self.stage == Stage::Unsure;
         self.stage = Stage::GivenBack;
         let answer = Arc::clone(Answer::kept(&mut self.answer, release.n_replies));
-        at.send_for(&answer, release, now, Haste::of_caller());
+        let haste = Haste::of_caller();
+        match &release.again {
+            Some(again) if !server.is_cluster() && (!is_unsure || self.asked_with.is_some()) => {
+                let caller = Caller { answer: Arc::clone(&answer), again: Some(Arc::clone(again)) };
+                let behind = self.asked_with.filter(|_| is_unsure);
+                at.send_release(caller, now, haste, again.as_release(&RELEASE_MANY), behind);
+            }
+            _ => {
+                at.send_for(&answer, release, now, haste);
+            }
+        }
         Some(answer)
     }
 

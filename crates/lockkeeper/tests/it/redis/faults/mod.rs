@@ -13,3 +13,4 @@ mod runtimes;
 mod site;
 mod stalls;
 mod storm;
+mod together;

@@ -121,6 +121,11 @@ async fn use_locks(place: &Place, user: &str) -> Result<()> {
     guard.release().await?;
     waiter.await.unwrap()?.release().await?;
     one.lock(&key).acquire().await?.release().await?;
+    let mut many = Vec::new();
+    for n in 0..8 {
+        many.push(one.lock(&format!("{user}:many:{n}")).acquire().await?);
+    }
+    drop(many);
     match one.list().await {
         Err(error) if error.kind() == ErrorKind::Unsupported => {}
         list => drop(list?),

@@ -6,11 +6,13 @@ use super::{
     super::{
         super::{
             connection::Haste,
+            outbox::{Caller, Release},
             reply::Answer,
             resp::{Digits, Value},
             words::millis,
         },
-        packing::{PackedTake, push_release, push_take},
+        RELEASE_LIFTED, RELEASE_MANY,
+        packing::{Keys, PackedTake, push_release, push_take},
     },
     NativeClaim, SMALLEST_FENCE, Stage,
 };
@@ -82,8 +84,18 @@ impl NativeClaim {
         let at = client.at_hand(self.names.slot, now)?;
         let is_lifted = self.is_lifted_at(&at);
         let answer = Arc::clone(Answer::kept(&mut self.answer, 1));
-        let pack = |out: &mut Vec<u8>| push_release(out, self.keys(), &self.owner, is_lifted);
-        at.send_packed(&answer, now, Haste::of_caller(), pack);
+        let haste = Haste::of_caller();
+        match self.keys() {
+            Keys::Lock(lock_word) if is_lifted => {
+                let caller = Caller { answer: Arc::clone(&answer), again: None };
+                let (one, many) = (&*RELEASE_LIFTED, &*RELEASE_MANY);
+                let release = Release { one, many, lock_word, owner: &self.owner };
+                at.send_release(caller, now, haste, release, None);
+            }
+            keys => at.send_packed(&answer, now, haste, |out| {
+                push_release(out, keys, &self.owner, is_lifted);
+            }),
+        }
         self.released_at = Some(at);
         Some(answer)
     }
