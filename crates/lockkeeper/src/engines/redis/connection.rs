@@ -1,8 +1,9 @@
 //! One connection, shared by all the tasks of one runtime: what they send goes out together, and
 //! every answer finds the one who asked.
 
+mod state;
+
 use std::{
-    collections::VecDeque,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -13,18 +14,18 @@ use std::{
 
 use tokio::net::tcp::OwnedWriteHalf;
 
+use self::state::{Stage, State};
 use super::{
     bits::Bits,
     call::Call,
     ear::Ears,
-    outbox::{Batch, Caller, Outbox, Pending, Release, Who, share},
-    refusal::is_unknown_script,
-    reply::{Added, Answer, Reply},
+    outbox::{Batch, Caller, Outbox, Release},
+    reply::{Answer, Reply},
     resp::Value,
 };
 use crate::{
     engine::Moment,
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     sync::{is_unattended, locked},
     url::Host,
 };
@@ -53,30 +54,6 @@ pub(super) struct Connection {
 const NONE: u64 = u64::MAX - 1;
 const UNFIT: u64 = 0;
 
-#[derive(Debug)]
-struct State {
-    stage: Stage,
-    has_opened: bool,
-    out: Outbox,
-    /// How many calls went with the last write.
-    n_calls_before: usize,
-    /// Those who wait for answers, in the order of their calls.
-    pending: VecDeque<Pending>,
-    driver: Option<Waker>,
-    /// Whether the driver has taken bytes that it has not written all.
-    driver_writes: bool,
-    wire: Option<Arc<OwnedWriteHalf>>,
-}
-
-#[derive(Debug)]
-enum Stage {
-    Connecting,
-    Open,
-    /// No more calls; what was sent is still to be answered.
-    Retired,
-    Ended(Error),
-}
-
 /// Whether somebody waits for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Haste {
@@ -103,16 +80,7 @@ pub(super) enum Work {
 
 impl Connection {
     pub(super) fn new(host: Host, channel: String) -> Self {
-        let state = State {
-            stage: Stage::Connecting,
-            has_opened: false,
-            out: Outbox::default(),
-            n_calls_before: 0,
-            pending: VecDeque::new(),
-            driver: None,
-            driver_writes: false,
-            wire: None,
-        };
+        let state = State::default();
         let (ears, lifted) = (Ears::default(), Bits::default());
         let oldest = AtomicU64::new(NONE);
         Self { host, channel, ears, lifted, oldest, state: Mutex::new(state) }
@@ -211,9 +179,7 @@ impl Connection {
     fn note_oldest(&self, state: &State) {
         let oldest = match state.stage {
             Stage::Connecting | Stage::Open => {
-                let oldest = state.pending.front().map(|oldest| oldest.sent_at);
-                let oldest = oldest.or_else(|| state.out.since());
-                oldest.map_or(NONE, |sent_at| sent_at.as_nanos().clamp(1, NONE))
+                state.oldest().map_or(NONE, |sent_at| sent_at.as_nanos().clamp(1, NONE))
             }
             Stage::Retired | Stage::Ended(_) => UNFIT,
         };
@@ -287,19 +253,7 @@ impl Connection {
     ) -> Result<()> {
         let mut state = locked(&self.state);
         for reply in replies.drain(..) {
-            let Some(first) = state.pending.front() else {
-                let message = "the server sent a reply that nobody asked for";
-                return Err(Error::new(ErrorKind::Other, message));
-            };
-            match &first.who {
-                Who::One(caller) if caller.again.is_none() || !is_unknown_script(&reply) => {
-                    if let Added::Whole(waker) = caller.answer.add(reply) {
-                        wakers.extend(waker);
-                        state.pending.pop_front();
-                    }
-                }
-                _ => state.take_apart(&reply, wakers),
-            }
+            state.take_reply(reply, wakers)?;
         }
         self.note_oldest(&state);
         Ok(())
@@ -323,55 +277,6 @@ impl Connection {
             pending.callers().into_iter().for_each(|caller| caller.answer.fail(why.echo()));
         }
         self.ears.tell_the_end();
-    }
-}
-
-impl State {
-    fn set_driver(&mut self, driver: &Waker) {
-        if !self.driver.as_ref().is_some_and(|known| known.will_wake(driver)) {
-            self.driver = Some(driver.clone());
-        }
-    }
-
-    /// Whether nothing is under way.
-    fn is_idle(&self) -> bool {
-        self.pending.is_empty() && self.out.is_empty()
-    }
-
-    /// Whether nothing is under way, and seldom is: with many tasks, leaving the writing to the driver
-    /// lets their calls go out together.
-    fn is_quiet(&self) -> bool {
-        self.pending.is_empty() && self.out.n_calls <= 1 && self.n_calls_before <= 2
-    }
-
-    /// Gives each of many its share of the oldest reply, or sends what stands in for a script that the server
-    /// does not know; the answers to that come behind all others.
-    fn take_apart(&mut self, reply: &Value, wakers: &mut Vec<Waker>) {
-        let Some(oldest) = self.pending.pop_front() else { return };
-        let (sent_at, is_unknown) = (oldest.sent_at, is_unknown_script(reply));
-        for (number, mut caller) in oldest.callers().into_iter().enumerate() {
-            if let Some(again) = caller.again.take_if(|_| is_unknown) {
-                self.out.add(caller, sent_at, |out| again.push(out));
-            } else if let Added::Whole(waker) = caller.answer.add(share(reply, number)) {
-                wakers.extend(waker);
-            }
-        }
-    }
-
-    fn close_out(&mut self) {
-        self.n_calls_before = self.out.n_calls;
-        self.out.close(&mut self.pending);
-    }
-
-    /// Writes from the caller's own thread, as far as that goes without waiting.
-    fn write_at_once(&mut self) {
-        if self.wire.is_some() {
-            self.close_out();
-        }
-        let Some(wire) = &self.wire else { return };
-        // An error will meet the driver too, which tells everyone.
-        let n_written = wire.try_write(self.out.bytes()).unwrap_or(0);
-        self.out.wrote(n_written);
     }
 }
 
