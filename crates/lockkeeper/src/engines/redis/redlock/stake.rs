@@ -204,14 +204,18 @@ impl Stake {
         if is_elsewhere || !self.older.is_empty() {
             return None;
         }
-        let is_unsure = self.stage == Stage::Unsure;
+        // What was taken in an earlier round, or is still to be sent, only the script for one can find.
+        let asked_with = match self.stage {
+            Stage::Holds => Some(None),
+            Stage::Unsure => self.asked_with.map(Some),
+            Stage::Nothing | Stage::GivenBack => None,
+        };
         self.stage = Stage::GivenBack;
         let answer = Arc::clone(Answer::kept(&mut self.answer, release.n_replies));
         let haste = Haste::of_caller();
-        match &release.again {
-            Some(again) if !server.is_cluster() && (!is_unsure || self.asked_with.is_some()) => {
+        match (&release.again, asked_with) {
+            (Some(again), Some(behind)) if !server.is_cluster() => {
                 let caller = Caller { answer: Arc::clone(&answer), again: Some(Arc::clone(again)) };
-                let behind = self.asked_with.filter(|_| is_unsure);
                 at.send_release(caller, now, haste, again.as_release(&RELEASE_MANY), behind);
             }
             _ => {

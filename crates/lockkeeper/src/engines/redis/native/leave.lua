@@ -1,2 +1,0 @@
-leave_line(ARGV[1])
-return 0
