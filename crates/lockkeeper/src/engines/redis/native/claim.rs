@@ -32,7 +32,7 @@ use crate::{
 /// How long a place in line lasts without being asked about again; also how long a lock is given to
 /// somebody who has not yet said that it is alive. The scripts know the longest, too.
 pub(super) const LONGEST_PLACE: Duration = Duration::from_secs(3);
-/// How many turns of a line one grant may serve when the script gave it; as `line.lua` says.
+/// How many turns of a line one grant may serve when the script gave it; as `numbers.lua` says.
 const TURNS: u32 = 64;
 /// A fence below this comes from a counter that was not there: it began at zero.
 const SMALLEST_FENCE: i64 = 1_000_000_000_000_000;

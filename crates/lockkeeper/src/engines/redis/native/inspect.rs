@@ -24,7 +24,7 @@ use crate::{
 const KEYS_AT_ONCE: &[u8] = b"1000";
 /// The parts of values and places, as `names.lua` says.
 const OWNER_LENGTH: usize = 32;
-const INFO_AT: usize = 83;
+const INFO_AT: usize = 76;
 
 #[async_trait]
 impl Inspector for Native {
@@ -33,18 +33,17 @@ impl Inspector for Native {
         let mut call = Call::of(&[b"GET", names.lock()]);
         call.add(&[b"PTTL", names.lock()]);
         call.add(&[b"LRANGE", &names.line().concat(), b"0", b"-1"]);
-        call.add(&[b"TIME"]);
+        call.add(&[b"PTTL", &names.line().concat()]);
         let now = client.latest();
         let mut at = client.reach(names.slot, now).await?;
         let replies = no_error(client.call(&mut at, names.slot, &call, now).await?)?;
-        let [lock, Value::Int(lasts_ms), Value::List(line), Value::List(time)] = &replies[..]
+        let [lock, Value::Int(lasts_ms), Value::List(line), Value::Int(clock)] = &replies[..]
         else {
             return Err(strange(&replies));
         };
-        let now_ms = milliseconds(time).ok_or_else(|| strange(&replies))?;
         Ok(Who {
             holder: lock.as_text().and_then(|value| holder(value, *lasts_ms)),
-            line: line.iter().filter_map(|place| waiter(place.as_text()?, now_ms)).collect(),
+            line: line.iter().filter_map(|place| waiter(place.as_text()?, *clock)).collect(),
         })
     }
 
@@ -86,12 +85,6 @@ impl Inspector for Native {
     }
 }
 
-fn milliseconds(time: &[Value]) -> Option<u64> {
-    let [seconds, micros] = time else { return None };
-    let number = |value: &Value| u64::try_from(value.as_int()?).ok();
-    Some(number(seconds)? * 1000 + number(micros)? / 1000)
-}
-
 /// The holder, unless its lease is over: a key with a line outlives it.
 fn holder(value: &str, lasts_ms: i64) -> Option<Party> {
     let Some(marked) = value.strip_prefix('!') else { return granted(value) };
@@ -112,9 +105,9 @@ fn granted(value: &str) -> Option<Party> {
 }
 
 /// One who waits, unless it has not been heard of for long.
-fn waiter(place: &str, now_ms: u64) -> Option<Party> {
-    let until: u64 = place.get(38..51)?.parse().ok()?;
-    (until > now_ms).then(|| party(place.get(INFO_AT..).unwrap_or_default()))
+fn waiter(place: &str, clock: i64) -> Option<Party> {
+    let ends_at: i64 = place.get(38..44)?.parse().ok()?;
+    (clock > ends_at).then(|| party(place.get(INFO_AT..).unwrap_or_default()))
 }
 
 fn party(info: &str) -> Party {
@@ -140,10 +133,10 @@ mod tests {
         assert!(holder(&format!("!{owner}|17|42|box|x"), 3001).is_some());
         assert!(holder(&format!("!{owner}|17|42|box|x"), 3000).is_none());
         let channel = "lk:0123456789abcdef:00000001";
-        let place = format!("{owner}00000117000000030006000{channel}42|box|me");
-        let party = waiter(&place, 1_700_000_002_999).unwrap();
+        let place = format!("{owner}0000018970006000{channel}42|box|me");
+        let party = waiter(&place, 897_001).unwrap();
         assert_eq!((party.pid, party.label.as_deref()), (Some(42), Some("me")));
-        assert!(waiter(&place, 1_700_000_003_000).is_none());
+        assert!(waiter(&place, 897_000).is_none());
         let party = holder(&format!("!{place}1700000002"), 5000).unwrap();
         assert_eq!((party.pid, party.label.as_deref()), (Some(42), Some("me")));
         assert_eq!(party.since_us, Some(1_700_000_002_000_000));

@@ -26,11 +26,12 @@ mod wall;
 
 static ASK: LazyLock<Script> = LazyLock::new(|| {
     Script::new(&[
-        include_str!("names.lua"),
         include_str!("join.lua"),
-        include_str!("line.lua"),
+        include_str!("names.lua"),
+        include_str!("numbers.lua"),
         include_str!("places.lua"),
         include_str!("ask.lua"),
+        include_str!("hand_over.lua"),
     ])
 });
 /// The parts in this order, so that what is seldom needed costs nothing before. Whether the fence counter
@@ -40,10 +41,9 @@ fn release(is_lifted: &str) -> Script {
         is_lifted,
         include_str!("release.lua"),
         include_str!("names.lua"),
-        include_str!("line.lua"),
-        include_str!("release_line.lua"),
-        include_str!("places.lua"),
-        include_str!("leave.lua"),
+        include_str!("release_marked.lua"),
+        include_str!("numbers.lua"),
+        include_str!("hand_over.lua"),
     ])
 }
 static RELEASE: LazyLock<Script> = LazyLock::new(|| release("local is_lifted = false\n"));

@@ -81,10 +81,16 @@ pub(super) fn push_script(
     }
 }
 
-/// Releases the lock, or leaves the line; one reply.
-pub(super) fn push_release(out: &mut Vec<u8>, keys: Keys<'_>, owner: &[u8], is_lifted: bool) {
+/// Releases the lock, or leaves the line; one reply. Whoever is handed the lock has it since that second.
+pub(super) fn push_release(
+    out: &mut Vec<u8>,
+    keys: Keys<'_>,
+    owner: &[u8],
+    second: u64,
+    is_lifted: bool,
+) {
     let script = if is_lifted { &RELEASE_LIFTED } else { &RELEASE };
-    push_script(out, script, keys, &[&[owner]]);
+    push_script(out, script, keys, &[&[owner], &[Digits::of(second).as_bytes()]]);
 }
 
 #[cfg(test)]
@@ -113,11 +119,14 @@ mod tests {
         push_take(&mut packed, &names, &[&[b'2'; 32], b"|", b"1800000000000001", b"|x"], 10_000);
         assert_eq!(next, packed);
         packed.clear();
-        push_release(&mut packed, Keys::Lock(names.lock_word()), b"owner", true);
-        assert_eq!(packed, Call::script(&RELEASE_LIFTED, &[names.lock()], &[b"owner"]).bytes);
+        push_release(&mut packed, Keys::Lock(names.lock_word()), b"owner", 17, true);
+        assert_eq!(
+            packed,
+            Call::script(&RELEASE_LIFTED, &[names.lock()], &[b"owner", b"17"]).bytes
+        );
         packed.clear();
-        push_release(&mut packed, Keys::All(&names.all_words()), b"owner", false);
+        push_release(&mut packed, Keys::All(&names.all_words()), b"owner", 17, false);
         let keys = [names.lock(), &names.line().concat(), &names.counter().concat()];
-        assert_eq!(packed, Call::script(&RELEASE, &keys, &[b"owner"]).bytes);
+        assert_eq!(packed, Call::script(&RELEASE, &keys, &[b"owner", b"17"]).bytes);
     }
 }

@@ -5,7 +5,7 @@ local function first_in_line()
   while true do
     local place = call('LINDEX', line, 0)
     if not place then return nil end
-    if sub(place, 39, 51) - now > 0 then return sub(place, 1, 32) end
+    if clock - sub(place, 39, 44) > 0 then return sub(place, 1, 32) end
     call('LPOP', line)
   end
 end
@@ -15,9 +15,4 @@ local function find_place(owner)
   for i, place in ipairs(call('LRANGE', line, 0, -1)) do
     if sub(place, 1, 32) == owner then return i - 1, place end
   end
-end
-
-local function leave_line(owner)
-  local _, place = find_place(owner)
-  if place then call('LREM', line, 1, place) end
 end

@@ -93,7 +93,8 @@ impl NativeClaim {
                 at.send_release(caller, now, haste, release, None);
             }
             keys => at.send_packed(&answer, now, haste, |out| {
-                push_release(out, keys, &self.owner, is_lifted);
+                let second = self.shared.wall.micros(now) / 1_000_000;
+                push_release(out, keys, &self.owner, second, is_lifted);
             }),
         }
         self.released_at = Some(at);
