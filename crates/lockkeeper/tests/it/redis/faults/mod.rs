@@ -5,6 +5,7 @@ mod encrypted;
 mod further_rights;
 mod input;
 mod interruptions;
+mod lines;
 mod modes;
 mod processes;
 mod replies;
