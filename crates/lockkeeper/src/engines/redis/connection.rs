@@ -5,7 +5,7 @@ mod state;
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     task::Waker,
@@ -103,7 +103,7 @@ impl Connection {
     ) -> Batch {
         let caller = Caller { answer: Arc::clone(answer), again: call.again.clone() };
         let pack = |out: &mut Vec<u8>| out.extend_from_slice(&call.bytes);
-        self.push(caller, haste, |state, caller| state.out.add(caller, now, pack))
+        self.push(caller, haste, |state, caller, _| state.out.add(caller, now, pack))
             .unwrap_or_default()
     }
 
@@ -116,7 +116,13 @@ impl Connection {
         pack: impl FnOnce(&mut Vec<u8>),
     ) {
         let caller = Caller { answer: Arc::clone(answer), again: None };
-        self.push(caller, haste, |state, caller| state.out.add(caller, now, pack));
+        self.push(caller, haste, |state, caller, is_alone| {
+            if is_alone {
+                state.out.add_alone(caller, now, pack, &mut state.pending);
+            } else {
+                state.out.add(caller, now, pack);
+            }
+        });
     }
 
     /// Sends a release, made one with others that are sent now; see [`Outbox::add_release`].
@@ -128,10 +134,10 @@ impl Connection {
         release: Release<'_>,
         behind: Option<Batch>,
     ) {
-        self.push(caller, haste, |state, caller| {
-            if haste == Haste::Now && state.is_quiet() && state.out.is_empty() {
-                // It will go out alone.
-                state.out.add(caller, now, |out| release.push(out));
+        self.push(caller, haste, |state, caller, is_alone| {
+            if is_alone {
+                let pack = |out: &mut Vec<u8>| release.push(out);
+                state.out.add_alone(caller, now, pack, &mut state.pending);
             } else {
                 state.out.add_release(caller, now, release, behind, &mut state.pending);
             }
@@ -142,7 +148,7 @@ impl Connection {
         &self,
         caller: Caller,
         haste: Haste,
-        add: impl FnOnce(&mut State, Caller) -> T,
+        add: impl FnOnce(&mut State, Caller, bool) -> T,
     ) -> Option<T> {
         let mut state = locked(&self.state);
         if let Stage::Ended(error) = &state.stage {
@@ -152,7 +158,9 @@ impl Connection {
             return None;
         }
         let (is_quiet, is_first) = (state.is_quiet(), state.is_idle());
-        let added = add(&mut state, caller);
+        // It goes out at once, and nothing with it.
+        let is_alone = is_quiet && is_first && haste == Haste::Now;
+        let added = add(&mut state, caller, is_alone);
         if is_first {
             self.note_oldest(&state);
         }
@@ -245,18 +253,9 @@ impl Connection {
         state.driver_writes = true;
     }
 
-    /// Gives replies to those who wait for them; answers who is to be woken.
-    pub(super) fn take_replies(
-        &self,
-        replies: &mut Vec<Value>,
-        wakers: &mut Vec<Waker>,
-    ) -> Result<()> {
-        let mut state = locked(&self.state);
-        for reply in replies.drain(..) {
-            state.take_reply(reply, wakers)?;
-        }
-        self.note_oldest(&state);
-        Ok(())
+    /// Where replies are given to those who wait for them.
+    pub(super) fn desk(&self) -> Desk<'_> {
+        Desk { connection: self, state: locked(&self.state) }
     }
 
     /// The connection is gone: everyone who waits is told why.
@@ -277,6 +276,25 @@ impl Connection {
             pending.callers().into_iter().for_each(|caller| caller.answer.fail(why.echo()));
         }
         self.ears.tell_the_end();
+    }
+}
+
+/// What is under way, in the hands of the one who reads.
+pub(super) struct Desk<'a> {
+    connection: &'a Connection,
+    state: MutexGuard<'a, State>,
+}
+
+impl Desk<'_> {
+    /// Gives a reply to the one who waits for it; adds who is to be woken.
+    pub(super) fn take_reply(&mut self, reply: Value, wakers: &mut Vec<Waker>) -> Result<()> {
+        self.state.take_reply(reply, wakers)
+    }
+}
+
+impl Drop for Desk<'_> {
+    fn drop(&mut self) {
+        self.connection.note_oldest(&self.state);
     }
 }
 

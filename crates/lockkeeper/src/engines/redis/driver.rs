@@ -71,8 +71,7 @@ struct Driver<'a> {
     /// Whether the others have been let go first, so that their calls can come along.
     has_waited: bool,
     needs_flush: bool,
-    // Kept between reads, only for their room.
-    replies: Vec<Value>,
+    // Kept between reads, only for its room.
     wakers: Vec<Waker>,
 }
 
@@ -87,7 +86,6 @@ impl<'a> Driver<'a> {
             n_written: 0,
             has_waited: false,
             needs_flush: false,
-            replies: Vec::new(),
             wakers: Vec::new(),
         }
     }
@@ -156,27 +154,29 @@ impl<'a> Driver<'a> {
 
     /// Gives what has come to those who wait for it.
     fn deliver(&mut self) -> Result<()> {
-        let mut start = 0;
+        let (mut start, mut desk) = (0, None);
         while let Some((frame, n_bytes)) = resp::parse(&self.inbox[start..self.n_filled])? {
             start += n_bytes;
-            match frame {
-                Frame::Reply(reply) => self.replies.push(reply),
-                Frame::Message { channel, text } => hear(self.connection, channel, text),
+            let reply = match frame {
+                Frame::Reply(reply) => reply,
                 // The answer to a command that has no other.
-                Frame::Push(items) if is_about_subscription(&items) => {
-                    self.replies.push(Value::List(items));
+                Frame::Push(items) if is_about_subscription(&items) => Value::List(items),
+                Frame::Push(_) => continue,
+                Frame::Message { channel, text } => {
+                    // Those who hear it are woken, which is not to be done with a mutex in hands.
+                    desk = None;
+                    hear(self.connection, channel, text);
+                    continue;
                 }
-                Frame::Push(_) => {}
-            }
+            };
+            let desk = desk.get_or_insert_with(|| self.connection.desk());
+            desk.take_reply(reply, &mut self.wakers)?;
         }
+        drop(desk);
         self.inbox.copy_within(start..self.n_filled, 0);
         self.n_filled -= start;
-        if self.replies.is_empty() {
-            return Ok(());
-        }
-        let taken = self.connection.take_replies(&mut self.replies, &mut self.wakers);
         self.wakers.drain(..).for_each(Waker::wake);
-        taken
+        Ok(())
     }
 }
 

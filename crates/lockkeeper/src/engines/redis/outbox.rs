@@ -123,6 +123,19 @@ impl Outbox {
         Batch(self.n_batches)
     }
 
+    /// Adds a call to nothing, to go out as it is.
+    pub(super) fn add_alone(
+        &mut self,
+        caller: Caller,
+        sent_at: Moment,
+        pack: impl FnOnce(&mut Vec<u8>),
+        pending: &mut VecDeque<Pending>,
+    ) {
+        pack(&mut self.bytes);
+        pending.push_back(Pending { sent_at, who: Who::One(caller) });
+        self.n_calls += 1;
+    }
+
     /// Adds a release. It overtakes the calls that it is sent with, so if one of these may be for the same lock
     /// and not be sent yet, its batch is to be told.
     pub(super) fn add_release(
@@ -146,6 +159,9 @@ impl Outbox {
 
     /// Makes bytes of all there is; those who wait for the answers are waiting from now on.
     pub(super) fn close(&mut self, pending: &mut VecDeque<Pending>) {
+        if self.pending.is_empty() && self.releases.callers.is_empty() {
+            return;
+        }
         self.n_batches += 1;
         self.releases.close(&mut self.bytes, pending);
         if self.bytes.is_empty() {

@@ -135,6 +135,22 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>> {
     Ok(reader.frame()?.map(|frame| (frame, reader.at)))
 }
 
+/// The number that eight digits make, all at once: neighbours are added up, then pairs, then fours.
+fn eight_digits(digits: &[u8]) -> Option<i64> {
+    let digits = u64::from_le_bytes(digits.try_into().ok()?);
+    let above_nine = digits.wrapping_add(0x0606_0606_0606_0606);
+    if (digits & above_nine) & 0xf0f0_f0f0_f0f0_f0f0 != 0x3030_3030_3030_3030
+        || (digits | above_nine) & 0xf0f0_f0f0_f0f0_f0f0 != 0x3030_3030_3030_3030
+    {
+        return None;
+    }
+    let ones = digits & 0x0f0f_0f0f_0f0f_0f0f;
+    let pairs = (ones * 10 + (ones >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    let eight = (fours * 10_000 + (fours >> 32)) & 0xffff_ffff;
+    i64::try_from(eight).ok()
+}
+
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -216,9 +232,15 @@ impl<'a> Reader<'a> {
             }
             [b':', digits @ ..] => {
                 let (mut number, mut n_digits) = (0, 0);
+                while let Some(eight) = digits.get(n_digits..n_digits + 8).and_then(eight_digits)
+                    && n_digits < 16
+                {
+                    number = number * 100_000_000 + eight;
+                    n_digits += 8;
+                }
                 // So many digits cannot be too many.
-                for digit in digits.iter().take(18).map(|c| c.wrapping_sub(b'0')) {
-                    if digit > 9 {
+                for digit in digits[n_digits..].iter().map(|c| c.wrapping_sub(b'0')) {
+                    if digit > 9 || n_digits == 18 {
                         break;
                     }
                     number = number * 10 + i64::from(digit);
@@ -300,6 +322,31 @@ fn garbled(what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn eight_digits_are_a_number_and_nothing_else_is() {
+        assert_eq!(eight_digits(b"12345678"), Some(12_345_678));
+        assert_eq!(eight_digits(b"00000009"), Some(9));
+        assert_eq!(eight_digits(b"99999999"), Some(99_999_999));
+        for at in 0..8 {
+            for byte in (0..=255_u8).filter(|byte| !byte.is_ascii_digit()) {
+                let mut digits = *b"90909090";
+                digits[at] = byte;
+                assert_eq!(eight_digits(&digits), None, "{digits:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_read() {
+        for text in
+            ["0", "7", "1234567", "12345678", "123456789", "6800000000000064", "922337203685477580"]
+        {
+            let bytes = format!(":{text}\r\n");
+            let number = Value::Int(text.parse().unwrap());
+            assert_eq!(parse(bytes.as_bytes()).unwrap(), Some((Frame::Reply(number), bytes.len())));
+        }
+    }
 
     fn text(text: &str) -> Value {
         Value::Text(text.into())

@@ -11,13 +11,24 @@ pub(super) fn millis(duration: Duration) -> u64 {
 
 /// Thirty-two hexadecimal digits.
 pub(super) fn hex(owner: OwnerId) -> [u8; 32] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut digits = [0; 32];
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(owner.0.to_be_bytes()) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
+    for (eight, bytes) in digits.chunks_exact_mut(8).zip(owner.0.to_be_bytes().chunks_exact(4)) {
+        eight.copy_from_slice(&hex_of_four(bytes).to_be_bytes());
     }
     digits
+}
+
+/// Eight digits at a time, one in each byte of a number: as many steps as one alone would take.
+fn hex_of_four(bytes: &[u8]) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let number = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    // Spread out, so that every half of a byte has a byte for itself.
+    let pairs = (number | number << 16) & 0x0000_ffff_0000_ffff;
+    let bytes = (pairs | pairs << 8) & 0x00ff_00ff_00ff_00ff;
+    let halves = (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // Those above nine are letters.
+    let letters = (halves + 6 * ONES) >> 4 & ONES;
+    halves + u64::from(b'0') * ONES + letters * u64::from(b'a' - b'0' - 10)
 }
 
 #[cfg(test)]

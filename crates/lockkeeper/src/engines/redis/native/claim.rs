@@ -42,7 +42,8 @@ pub(super) struct NativeClaim {
     request: Request,
     names: Names,
     owner: [u8; 32],
-    since_us: u64,
+    /// The second of its first attempt.
+    since: u64,
     /// The connection that was asked last.
     at: Option<Arc<Connection>>,
     /// Those that were asked before and have not answered: what was sent there may still run.
@@ -84,7 +85,7 @@ impl NativeClaim {
             shared,
             names,
             request,
-            since_us: 0,
+            since: 0,
             at: None,
             unanswered: Vec::new(),
             stage: Stage::Nothing,
@@ -260,8 +261,8 @@ fn number(replies: &[Value]) -> Option<i64> {
 #[async_trait]
 impl Claim for NativeClaim {
     async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
-        if self.since_us == 0 {
-            self.since_us = self.shared.wall.micros(now);
+        if self.since == 0 {
+            self.since = self.shared.wall.second(now);
         }
         // Whether replicas know of a grant that was told by message is not known here.
         if self.stage == Stage::InLine
@@ -354,7 +355,7 @@ impl Claim for NativeClaim {
         }
         self.owner = hex(request.owner);
         self.request = request;
-        self.since_us = 0;
+        self.since = 0;
         self.n_asks = 0;
         self.ear = None;
         self.grant = None;

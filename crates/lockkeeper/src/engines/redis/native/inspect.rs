@@ -93,15 +93,18 @@ fn holder(value: &str, lasts_ms: i64) -> Option<Party> {
     }
     granted(marked).or_else(|| {
         let (place, second) = marked.split_at_checked(marked.len().checked_sub(10)?)?;
-        let since_us = second.parse::<u64>().ok().map(|second| second * 1_000_000);
-        Some(Party { since_us, ..party(place.get(INFO_AT..)?) })
+        Some(Party { since_us: micros(second), ..party(place.get(INFO_AT..)?) })
     })
 }
 
 /// One who took the lock by itself.
 fn granted(value: &str) -> Option<Party> {
     let (since, info) = value.get(OWNER_LENGTH..)?.strip_prefix('|')?.split_once('|')?;
-    Some(Party { since_us: since.parse().ok(), ..party(info) })
+    Some(Party { since_us: micros(since), ..party(info) })
+}
+
+fn micros(second: &str) -> Option<u64> {
+    second.parse::<u64>().ok()?.checked_mul(1_000_000)
 }
 
 /// One who waits, unless it has not been heard of for long.
@@ -128,7 +131,7 @@ mod tests {
     fn values_and_places_are_read() {
         let owner = "0".repeat(32);
         let party = holder(&format!("{owner}|17|42|box|a|b"), 5).unwrap();
-        assert_eq!((party.pid, party.since_us), (Some(42), Some(17)));
+        assert_eq!((party.pid, party.since_us), (Some(42), Some(17_000_000)));
         assert_eq!(party.label.as_deref(), Some("a|b"));
         assert!(holder(&format!("!{owner}|17|42|box|x"), 3001).is_some());
         assert!(holder(&format!("!{owner}|17|42|box|x"), 3000).is_none());

@@ -32,23 +32,21 @@ pub(super) fn push_take(out: &mut Vec<u8>, names: &Names, value: &[&[u8]], ttl_m
 pub(super) struct PackedTake {
     bytes: Box<[u8]>,
     value_at: usize,
-    n_since: usize,
+    since: u64,
 }
 
 impl PackedTake {
-    /// Keeps what was packed; `since` is the part of the value that comes after the owner.
-    pub(super) fn new(packed: &[u8], value_at: usize, since: &[u8]) -> Self {
-        Self { bytes: packed.into(), value_at, n_since: since.len() }
+    /// Keeps what was packed; `since` comes after the owner in the value.
+    pub(super) fn new(packed: &[u8], value_at: usize, since: u64) -> Self {
+        Self { bytes: packed.into(), value_at, since }
     }
 
-    /// The same for another owner, if all else is as long as it was.
-    pub(super) fn for_owner(&mut self, owner: &[u8; 32], since: &[u8]) -> Option<&[u8]> {
-        if since.len() != self.n_since {
+    /// The same for another owner, if all else is as it was.
+    pub(super) fn for_owner(&mut self, owner: &[u8; 32], since: u64) -> Option<&[u8]> {
+        if since != self.since {
             return None;
         }
-        let (at, since_at) = (self.value_at, self.value_at + owner.len() + "|".len());
-        self.bytes[at..at + owner.len()].copy_from_slice(owner);
-        self.bytes[since_at..since_at + since.len()].copy_from_slice(since);
+        self.bytes[self.value_at..self.value_at + owner.len()].copy_from_slice(owner);
         Some(&self.bytes)
     }
 }
@@ -105,18 +103,18 @@ mod tests {
     fn what_is_packed_by_hand_is_what_a_call_would_be() {
         let names = Prefix::new(None).unwrap().names(&Key::new("invoice:42").unwrap());
         let mut packed = Vec::new();
-        let since = b"1700000000000000";
+        let since = b"1700000000";
         let value_at = push_take(&mut packed, &names, &[&[b'1'; 32], b"|", since, b"|x"], 10_000);
-        let value = format!("{}|1700000000000000|x", "1".repeat(32));
+        let value = format!("{}|1700000000|x", "1".repeat(32));
         let mut call = Call::of(&[b"SET", names.lock(), value.as_bytes(), b"NX", b"PX", b"10000"]);
         call.add(&[b"INCRBY", &names.counter().concat(), b"32"]);
         assert_eq!(packed, call.bytes);
         // And so is what is kept of it for the next owner.
-        let mut kept = PackedTake::new(&packed, value_at, since);
-        assert_eq!(kept.for_owner(&[b'2'; 32], b"17"), None);
-        let next = kept.for_owner(&[b'2'; 32], b"1800000000000001").unwrap();
+        let mut kept = PackedTake::new(&packed, value_at, 1_700_000_000);
+        assert_eq!(kept.for_owner(&[b'2'; 32], 17), None);
+        let next = kept.for_owner(&[b'2'; 32], 1_700_000_000).unwrap();
         packed.clear();
-        push_take(&mut packed, &names, &[&[b'2'; 32], b"|", b"1800000000000001", b"|x"], 10_000);
+        push_take(&mut packed, &names, &[&[b'2'; 32], b"|", since, b"|x"], 10_000);
         assert_eq!(next, packed);
         packed.clear();
         push_release(&mut packed, Keys::Lock(names.lock_word()), b"owner", 17, true);

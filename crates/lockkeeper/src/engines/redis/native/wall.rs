@@ -19,8 +19,12 @@ pub(super) struct Wall {
 }
 
 impl Wall {
-    /// Microseconds since 1970.
-    pub(super) fn micros(&self, now: Moment) -> u64 {
+    /// Seconds since 1970.
+    pub(super) fn second(&self, now: Moment) -> u64 {
+        self.micros(now) / 1_000_000
+    }
+
+    fn micros(&self, now: Moment) -> u64 {
         let own_us = now.as_nanos() / 1000;
         let looked_at = Moment::from_nanos(self.looked_at.load(Ordering::Acquire));
         if now.since(looked_at) >= STALE_AFTER {

@@ -53,18 +53,16 @@ impl NativeClaim {
     }
 
     pub(super) fn push_take(&mut self, out: &mut Vec<u8>) {
-        let since = Digits::of(self.since_us);
-        let since = since.as_bytes();
         let packed = self.packed.as_mut();
-        if let Some(packed) = packed.and_then(|packed| packed.for_owner(&self.owner, since)) {
+        if let Some(packed) = packed.and_then(|packed| packed.for_owner(&self.owner, self.since)) {
             out.extend_from_slice(packed);
             return;
         }
-        let start = out.len();
-        let ttl_ms = millis(self.request.ttl);
-        let value_at = push_take(out, &self.names, &self.value(since), ttl_ms) - start;
+        let (start, since) = (out.len(), Digits::of(self.since));
+        let (value, ttl_ms) = (self.value(since.as_bytes()), millis(self.request.ttl));
+        let value_at = push_take(out, &self.names, &value, ttl_ms) - start;
         if self.is_again {
-            self.packed = Some(PackedTake::new(&out[start..], value_at, since));
+            self.packed = Some(PackedTake::new(&out[start..], value_at, self.since));
         }
     }
 
@@ -93,7 +91,7 @@ impl NativeClaim {
                 at.send_release(caller, now, haste, release, None);
             }
             keys => at.send_packed(&answer, now, haste, |out| {
-                let second = self.shared.wall.micros(now) / 1_000_000;
+                let second = self.shared.wall.second(now);
                 push_release(out, keys, &self.owner, second, is_lifted);
             }),
         }

@@ -68,7 +68,7 @@ impl NativeClaim {
         let letters: Vec<u8> = letters.collect();
         let key_lasts = Digits::of(millis(self.place() + LONGEST_PLACE));
         let (whose, label) = (self.shared.whose.as_bytes(), request.label.as_bytes());
-        let (ttl, since) = (Digits::of(millis(request.ttl)), Digits::of(self.since_us));
+        let (ttl, since) = (Digits::of(millis(request.ttl)), Digits::of(self.since));
         let arguments: [&[&[u8]]; 4] = [
             &[&self.owner, &self.ask_number()],
             &[key_lasts.as_bytes(), at.channel.as_bytes(), whose, label],
