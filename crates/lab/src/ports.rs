@@ -35,11 +35,19 @@ pub fn free_port() -> io::Result<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wait_until;
 
     #[test]
     fn a_free_port_can_be_listened_on_and_is_not_given_again() {
         let port = free_port().unwrap();
-        let _listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let mut listener = None;
+        // A test that starts a program meanwhile has copies of our sockets for a moment.
+        let listen = || {
+            listener = Some(TcpListener::bind((Ipv4Addr::LOCALHOST, port))?);
+            Ok(true)
+        };
+        wait_until("to listen on a free port", listen).unwrap();
         assert_ne!(free_port().unwrap(), port);
+        drop(listener);
     }
 }
