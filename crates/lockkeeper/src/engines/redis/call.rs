@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{
+    digits::Digits,
     outbox::Release,
-    resp::{Digits, push_command, push_header, push_word},
+    resp::{push_command, push_header, push_word},
     script::Script,
 };
 

@@ -19,6 +19,7 @@ mod client;
 mod cluster;
 mod connection;
 mod connections;
+mod digits;
 mod driver;
 mod ear;
 mod handshake;

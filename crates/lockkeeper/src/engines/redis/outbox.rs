@@ -5,8 +5,9 @@ use std::{collections::VecDeque, mem, sync::Arc};
 
 use super::{
     call::Again,
+    digits::Digits,
     reply::Answer,
-    resp::{Digits, Value, push_header, push_word},
+    resp::{Value, push_header, push_word},
     script::Script,
 };
 use crate::engine::Moment;

@@ -11,10 +11,11 @@ use futures_lite::future;
 use super::{
     call::Call,
     client::Client,
+    digits::Digits,
     driver::gone,
     refusal::{code, first_error, no_error, strange},
     reply::{Answer, Reply},
-    resp::{Digits, Value},
+    resp::Value,
     script::Script,
     slot::Slot,
     together::together,

@@ -11,8 +11,9 @@ use super::{
     call::Call,
     client::Client,
     connection::{Connection, Haste},
+    digits::Digits,
     refusal::{no_error, strange},
-    resp::{Digits, Value},
+    resp::Value,
 };
 use crate::{
     engine::{Claim, Moment},

@@ -2,7 +2,8 @@
 
 use super::{
     super::{
-        resp::{Digits, push_header, push_word},
+        digits::Digits,
+        resp::{push_header, push_word},
         script::Script,
     },
     RELEASE, RELEASE_LIFTED,

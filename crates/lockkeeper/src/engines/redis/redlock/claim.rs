@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use super::{
     super::{
         call::Call,
-        resp::{Digits, Value},
+        digits::Digits,
+        resp::Value,
         words::{hex, millis},
     },
     RAISE, RENEW, Shared,

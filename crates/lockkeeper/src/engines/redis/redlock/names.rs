@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::super::{
     bits::Bits,
-    resp::Digits,
+    digits::Digits,
     slot::{N_SLOTS, Slot, crc16},
 };
 use crate::{

@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::{
-        call::Call,
-        refusal::strange,
-        resp::{Digits, Value},
-    },
+    super::{call::Call, digits::Digits, refusal::strange, resp::Value},
     ASK, LIFT, RELEASE,
     names::{Names, Prefix},
     tally::Vote,

@@ -6,9 +6,10 @@ use super::{
     super::{
         super::{
             connection::Haste,
+            digits::Digits,
             outbox::{Caller, Release},
             reply::Answer,
-            resp::{Digits, Value},
+            resp::Value,
             words::millis,
         },
         RELEASE_LIFTED, RELEASE_MANY,

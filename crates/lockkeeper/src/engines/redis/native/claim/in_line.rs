@@ -7,9 +7,10 @@ use super::{
         super::{
             call::Call,
             connection::{Connection, Haste},
+            digits::Digits,
             refusal::strange,
             reply::Answer,
-            resp::{Digits, Value},
+            resp::Value,
             words::millis,
         },
         ASK,
