@@ -82,9 +82,7 @@ impl Call {
     pub(super) fn sure_script(script: &'static Script, lock: &[u8], argument: &[u8]) -> Self {
         let again = Again::new(script, lock, argument);
         let mut bytes = Vec::with_capacity(256);
-        push_header(&mut bytes, b'*', 5);
-        bytes.extend_from_slice(&script.start);
-        push_word(&mut bytes, &[b"1"]);
+        script.push_for_one(&mut bytes);
         bytes.extend_from_slice(&again.words);
         Self { bytes, n_replies: 1, again: Some(Arc::new(again)) }
     }

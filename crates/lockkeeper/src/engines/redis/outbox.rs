@@ -60,9 +60,8 @@ pub(super) struct Release<'a> {
 impl Release<'_> {
     /// As a call of its own.
     pub(super) fn push(&self, out: &mut Vec<u8>) {
-        for part in [b"*5\r\n", &self.one.start[..], b"$1\r\n1\r\n", self.lock_word] {
-            out.extend_from_slice(part);
-        }
+        self.one.push_for_one(out);
+        out.extend_from_slice(self.lock_word);
         push_word(out, &[self.owner]);
     }
 }

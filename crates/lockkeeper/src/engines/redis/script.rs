@@ -22,6 +22,13 @@ impl Script {
         let start = format!("$7\r\nEVALSHA\r\n$40\r\n{hash}\r\n").into_bytes();
         Self { text, hash, start }
     }
+
+    /// Adds a command that runs it on one key with one argument, up to the key.
+    pub(super) fn push_for_one(&self, out: &mut Vec<u8>) {
+        for part in [b"*5\r\n", &self.start[..], b"$1\r\n1\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
 }
 
 impl fmt::Debug for Script {

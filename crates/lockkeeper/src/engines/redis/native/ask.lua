@@ -4,7 +4,6 @@
 -- "u" if the fence counter may not have been lifted.
 -- Answers "granted" and the last of its fences, or "kept" if it was ours already; or "busy" and in how many
 -- milliseconds the lease is over; or "strange".
-local LONGEST_PLACE = 3000 -- ms
 local letters = ARGV[4] or ''
 local owner, value = sub(ARGV[1], 1, 32), call('GET', lock)
 
@@ -45,7 +44,6 @@ if is_ours or is_free and (not first or first == owner or is('b')) then
 end
 
 if not is('t') then
-  local starts_anew = clock <= 110000
   local place = ARGV[1] .. digits((starts_anew and 900000 or clock) - LONGEST_PLACE) .. ARGV[2]
   local at = is('a') and find_place(owner)
   if at then

@@ -1,12 +1,12 @@
 //! Lines that last long: the time that is left to a line is the clock of those who stand in it.
 
 use super::{
-    modes::{Mode, on_each},
+    modes::{Mode, NATIVE, SENTINEL, on_each},
     site::{AGES, Site, released, until},
 };
 use crate::tools::LONG;
 
-const NATIVE: &[Mode] = &[("native", Site::native), ("sentinel", Site::sentinel)];
+const LINED: &[Mode] = &[NATIVE, SENTINEL];
 /// So little time is left to a line that is about to be given more.
 const NEARLY_OVER: &str = "100000";
 
@@ -28,7 +28,7 @@ fn age(site: &Site) {
 /// A line has an expiry from the first moment on, and is gone with the last who stood in it.
 #[test]
 fn a_line_leaves_nothing_behind() {
-    on_each(NATIVE, async |site| {
+    on_each(LINED, async |site| {
         let holder = site.other().await.lock("the-key").ttl(AGES).acquire().await.unwrap();
         assert_eq!(line_of(&site), None);
         let waiter = site.waiter("the-key", AGES).await;
@@ -43,7 +43,7 @@ fn a_line_leaves_nothing_behind() {
 /// Whoever asks gives the line new time; those who stood in it before are served before.
 #[test]
 fn a_line_outlives_its_expiry() {
-    on_each(NATIVE, async |site| {
+    on_each(LINED, async |site| {
         let holder = site.other().await.lock("the-key").ttl(AGES).acquire().await.unwrap();
         let first = site.waiter("the-key", AGES).await;
         age(&site);
@@ -66,7 +66,7 @@ fn a_line_outlives_its_expiry() {
 /// One who was not heard of for longer than a place lasts is passed over.
 #[test]
 fn an_old_place_is_passed_over() {
-    on_each(NATIVE, async |site| {
+    on_each(LINED, async |site| {
         let other = site.other().await;
         // It asks again within a second, and may be quicker than we are; but not always.
         for _ in 0..10 {

@@ -10,11 +10,11 @@ use crate::tools::LONG;
 /// A mode: its name, and how its servers are started.
 pub(crate) type Mode = (&'static str, fn() -> Site);
 
-const NATIVE: Mode = ("native", Site::native);
+pub(crate) const NATIVE: Mode = ("native", Site::native);
 const PLAIN: Mode = ("plain", Site::plain);
 const REDISSON: Mode = ("redisson", Site::redisson);
 pub(crate) const REDLOCK: Mode = ("redlock", Site::redlock);
-const SENTINEL: Mode = ("sentinel", Site::sentinel);
+pub(crate) const SENTINEL: Mode = ("sentinel", Site::sentinel);
 const CLUSTER: Mode = ("cluster", Site::cluster);
 
 /// One server, behind a proxy.

@@ -5,13 +5,13 @@ use lockkeeper::{Guard, Locks};
 use tokio::task::JoinSet;
 
 use super::{
-    modes::{ALL, Mode, PROXIED, REDLOCK, on_each},
+    modes::{ALL, Mode, NATIVE, PROXIED, REDLOCK, on_each},
     site::{AGES, Site, assert_exclusive, comes_free, released, until},
 };
 use crate::tools::LONG;
 
 /// Where there is such a script.
-const MERGING: &[Mode] = &[("native", Site::native), REDLOCK];
+const MERGING: &[Mode] = &[NATIVE, REDLOCK];
 
 fn key(number: usize) -> String {
     format!("lock-{number:02}")
@@ -45,26 +45,23 @@ fn are_merged(site: &Site) -> bool {
     info.iter().all(|info| info.text().contains("cmdstat_mget"))
 }
 
+/// All are taken and freed, and somebody else can have each of them.
+async fn are_freed(site: &Site, free: impl AsyncFnOnce(Vec<Guard>)) {
+    let (locks, other) = (site.locks().await, site.other().await);
+    let guards = all_held(&locks).await;
+    let names = names(&guards);
+    free(guards).await;
+    are_free(names, &other).await;
+}
+
 #[test]
 fn many_released_at_once() {
-    on_each(ALL, async |site| {
-        let (locks, other) = (site.locks().await, site.other().await);
-        let guards = all_held(&locks).await;
-        let names = names(&guards);
-        all_released(guards).await;
-        are_free(names, &other).await;
-    });
+    on_each(ALL, async |site| are_freed(&site, all_released).await);
 }
 
 #[test]
 fn many_dropped_at_once() {
-    on_each(ALL, async |site| {
-        let (locks, other) = (site.locks().await, site.other().await);
-        let guards = all_held(&locks).await;
-        let names = names(&guards);
-        drop(guards);
-        are_free(names, &other).await;
-    });
+    on_each(ALL, async |site| are_freed(&site, async |guards| drop(guards)).await);
 }
 
 /// That the tests here are about what they say.
@@ -81,12 +78,11 @@ fn many_are_released_by_one_script() {
 #[test]
 fn script_flush_before_many_are_released() {
     on_each(ALL, async |site| {
-        let (locks, other) = (site.locks().await, site.other().await);
-        let guards = all_held(&locks).await;
-        let names = names(&guards);
-        site.command(&["SCRIPT", "FLUSH"]);
-        all_released(guards).await;
-        are_free(names, &other).await;
+        let released_after = async |guards| {
+            site.command(&["SCRIPT", "FLUSH"]);
+            all_released(guards).await;
+        };
+        are_freed(&site, released_after).await;
     });
 }
 
