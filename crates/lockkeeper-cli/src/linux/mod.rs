@@ -190,9 +190,11 @@ impl Post {
     /// group: the child has it already, unless it was not there yet.
     fn pass_signals_on(&self) -> Result<(), Failure> {
         while let Some(came) = self.signals.next()? {
-            match came.sender() {
+            match came.sender(self.warden) {
                 Sender::Process => self.tell(Order::Pass(came.signal()), None),
                 Sender::Terminal => self.tell(Order::MakeUpFor(came.signal()), None),
+                // It tells us to go on because the child does: the child needs no second word,
+                // which could come after somebody has stopped it again.
                 Sender::Warden => {}
             }
         }

@@ -8,6 +8,7 @@ use nix::{
         signal::{SigSet, SigmaskHow, Signal},
         signalfd::{SfdFlags, SignalFd, siginfo},
     },
+    unistd::Pid,
 };
 
 use super::process::{self, StartedWith};
@@ -75,6 +76,8 @@ pub(crate) fn survive_broken_pipes() {
 pub(super) struct Came {
     signal: Signal,
     code: i32,
+    /// The process that sent it, if one did.
+    by: Option<Pid>,
 }
 
 /// What a signal means to a command that still waits for its lock.
@@ -91,14 +94,15 @@ pub(super) enum Sender {
     Process,
     /// The kernel, on behalf of the terminal.
     Terminal,
-    /// The kernel, when the warden ended.
+    /// The warden, so that we go on when the child does; or the kernel, when the warden ended.
     Warden,
 }
 
 impl Came {
     fn new(info: &siginfo) -> Option<Self> {
         let number = i32::try_from(info.ssi_signo).ok()?;
-        Some(Self { signal: Signal::try_from(number).ok()?, code: info.ssi_code })
+        let by = i32::try_from(info.ssi_pid).ok().map(Pid::from_raw);
+        Some(Self { signal: Signal::try_from(number).ok()?, code: info.ssi_code, by })
     }
 
     pub(super) fn signal(self) -> Signal {
@@ -110,10 +114,11 @@ impl Came {
         self.signal as u8
     }
 
-    pub(super) fn sender(self) -> Sender {
+    pub(super) fn sender(self, warden: Pid) -> Sender {
         match (self.signal, self.code) {
             (Signal::SIGCHLD, _) => Sender::Warden,
             (_, libc::SI_KERNEL) => Sender::Terminal,
+            _ if self.by == Some(warden) => Sender::Warden,
             _ => Sender::Process,
         }
     }

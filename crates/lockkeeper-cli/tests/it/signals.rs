@@ -93,8 +93,11 @@ fn stopping_and_going_on_reaches_the_command_and_us() {
     let mut holder = place.start(&[], "echo $$ > pid; touch started; exec sleep 600");
     let child = place.pids("pid")[0];
     for _ in 0..3 {
-        holder.signal(Signal::SIGTSTP);
-        until("the child has stopped", || is_stopped(child));
+        until("the child has stopped", || {
+            // Going on takes back a stop that was asked for at the same time.
+            holder.signal(Signal::SIGTSTP);
+            is_stopped(child)
+        });
         until("we have stopped", || is_stopped(holder.pid()));
         holder.signal(Signal::SIGCONT);
         until("the child goes on", || !is_stopped(child));
@@ -107,4 +110,24 @@ fn stopping_and_going_on_reaches_the_command_and_us() {
     assert!(holder.is_running());
     holder.signal(Signal::SIGTERM);
     assert_eq!(code(&holder.end()), 143);
+}
+
+#[test]
+fn going_on_reaches_the_command_once() {
+    const N_TIMES: usize = 20;
+    let place = Place::new();
+    // Two seconds are the longest it waits for a signal that came before `wait` did.
+    let script = "trap 'echo >> went-on' CONT; echo $$ > pid; touch started; \
+                  while [ ! -e enough ]; do sleep 2 & wait; done";
+    let holder = place.start(&[], script);
+    let child = place.pids("pid")[0];
+    for n in 1..=N_TIMES {
+        send(child, Signal::SIGSTOP);
+        until("the child has stopped", || is_stopped(child));
+        holder.signal(Signal::SIGCONT);
+        until("the child goes on", || place.read("went-on").lines().count() >= n);
+    }
+    place.write("enough", "");
+    assert_eq!(code(&holder.end()), 0);
+    assert_eq!(place.read("went-on").lines().count(), N_TIMES);
 }
