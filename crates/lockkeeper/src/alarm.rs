@@ -12,11 +12,10 @@ use std::{
 };
 
 use crate::{
-    book::{Book, Entry},
+    book::{Book, Entry, rounded_down},
     clock::{Clock, Moment, Sleeper},
     error::{Error, ErrorKind, Result},
     fork::Origin,
-    held::Held,
     line::LineRecord,
     sync::locked,
 };
@@ -35,15 +34,13 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    holds: Book<Arc<Held>>,
     wakers: BTreeMap<(Moment, u64), Waker>,
     n_alarms_made: u64,
     /// Of those who wait for something that nearly always comes before the alarm.
     limits: Book<Waker>,
-    /// Lines that made a call lately.
+    /// Lines that made a call lately, or hold their key.
     lines: Book<Arc<LineRecord>>,
-    /// When the hold entered last is due, also when it has left by now; the same for limits.
-    last_due: Moment,
+    /// When the limit entered last is due, also when it has left by now.
     last_limit: Moment,
     /// Until when the thread sleeps; [`AWAKE`] while it is up and will look again by itself.
     sleeps_until: Moment,
@@ -59,6 +56,9 @@ enum Thread {
     Ending,
 }
 
+/// The longest until a look: a line that is not wanted any more is not kept for longer.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
 const AWAKE: Moment = Moment::from_nanos(0);
 
 impl Alarms {
@@ -68,12 +68,10 @@ impl Alarms {
             Attention::ByProgram => Thread::NotForHolds,
         };
         let state = State {
-            holds: Book::default(),
             wakers: BTreeMap::new(),
             n_alarms_made: 0,
             limits: Book::default(),
             lines: Book::default(),
-            last_due: AWAKE,
             last_limit: AWAKE,
             sleeps_until: AWAKE,
             thread,
@@ -82,21 +80,36 @@ impl Alarms {
         Self(Arc::new(Shared { clock, sleeper, origin, state: Mutex::new(state) }))
     }
 
-    /// Calls [`Held::due`] at `due`, or somewhat earlier.
-    pub(crate) fn watch(&self, held: Arc<Held>, now: Moment, due: Moment) -> Result<Entry> {
+    /// Looks at the hold of this line at `due`, or somewhat earlier.
+    pub(crate) fn watch_hold(
+        &self,
+        line: &Arc<LineRecord>,
+        now: Moment,
+        due: Moment,
+    ) -> Result<()> {
+        if line.next_look.comes_by(due) {
+            return Ok(());
+        }
         let mut state = locked(&self.0.state);
         if state.thread != Thread::NotForHolds {
             self.0.ensure_thread(&mut state)?;
         }
-        let (entry, due) = state.holds.enter(now, due, held);
-        state.last_due = due;
-        self.0.nudge_if_asleep_past(due, &state);
-        Ok(entry)
+        self.0.enter(line, now, due, &mut state);
+        Ok(())
     }
 
-    pub(crate) fn forget(&self, entry: Entry) {
-        // Bound, so that it is dropped after the mutex is free.
-        let _held = locked(&self.0.state).holds.leave(entry);
+    /// Looks at the limit of this line at `due`, or somewhat earlier.
+    pub(crate) fn watch_limit(&self, line: &Arc<LineRecord>, now: Moment, due: Moment) {
+        if line.next_look.comes_by(due) {
+            return;
+        }
+        let mut state = locked(&self.0.state);
+        if self.0.ensure_thread(&mut state).is_ok() {
+            return self.0.enter(line, now, due, &mut state);
+        }
+        drop(state);
+        // Nobody would look later: better to ask again now than to hang.
+        line.limit.look(Moment::NEVER).waker.into_iter().for_each(Waker::wake);
     }
 
     /// Does what is due, in the place of the thread; answers when something is due next.
@@ -124,19 +137,6 @@ impl Alarms {
         state.last_limit = ends_at;
         self.0.nudge_if_asleep_past(ends_at, &state);
         (entry, ends_at)
-    }
-
-    /// Looks at the limit of this line then, or somewhat earlier.
-    pub(crate) fn watch_limit(&self, line: &Arc<LineRecord>, now: Moment, due: Moment) {
-        let mut state = locked(&self.0.state);
-        let has_thread = self.0.ensure_thread(&mut state).is_ok();
-        let (_, due) = state.lines.enter(now, due, Arc::clone(line));
-        self.0.nudge_if_asleep_past(due, &state);
-        drop(state);
-        if !has_thread {
-            // Nobody would look later: better to ask again now than to hang.
-            line.limit.look(Moment::NEVER).waker.into_iter().for_each(Waker::wake);
-        }
     }
 
     /// From now on this task is the one to wake.
@@ -230,11 +230,10 @@ impl Drop for Alarm {
 impl State {
     fn next_due(&self, now: Moment) -> Moment {
         let first_waker = self.wakers.first_key_value().map(|((at, _), _)| *at);
-        // One who takes and releases a lock in a loop enters a hold again and again: to look once
-        // in vain is cheaper than to be woken for each.
-        let lull = |last: Moment| if last > now { last } else { Moment::NEVER };
-        let book = self.holds.next_due().min(self.limits.next_due()).min(self.lines.next_due());
-        let lull = lull(self.last_due).min(lull(self.last_limit));
+        // One who waits again and again enters a limit each time: to look once in vain is cheaper than
+        // to be woken for each.
+        let lull = if self.last_limit > now { self.last_limit } else { Moment::NEVER };
+        let book = self.limits.next_due().min(self.lines.next_due());
         book.min(first_waker.unwrap_or(Moment::NEVER)).min(lull)
     }
 }
@@ -254,6 +253,15 @@ impl Shared {
         }
         state.thread = Thread::Running;
         Ok(())
+    }
+
+    /// Enters a line to be looked at at `due`, or somewhat earlier.
+    fn enter(&self, line: &Arc<LineRecord>, now: Moment, due: Moment, state: &mut State) {
+        let wait = rounded_down(due.since(now).min(LONGEST_WAIT));
+        if line.next_look.bring_forward(now + wait) {
+            let (_, due) = state.lines.enter_after(now, wait, Arc::clone(line));
+            self.nudge_if_asleep_past(due, state);
+        }
     }
 
     fn nudge_if_asleep_past(&self, due: Moment, state: &State) {
@@ -277,7 +285,7 @@ impl Shared {
 
     /// Looks at the clock once, and wakes whoever is due.
     fn look(&self) -> Look {
-        let (mut wakers, mut holds, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut wakers, mut lines) = (Vec::new(), Vec::new());
         let now = self.clock.now();
         let mut state = locked(&self.state);
         if state.thread == Thread::Ending {
@@ -288,34 +296,34 @@ impl Shared {
         {
             wakers.push(first.remove());
         }
-        while let Some(waker) = state.limits.take_due(now) {
+        while let Some((_, waker)) = state.limits.take_due(now) {
             wakers.push(waker);
         }
-        while let Some(held) = state.holds.take_due(now) {
-            holds.push(held);
+        while let Some((due, line)) = state.lines.take_due(now) {
+            if line.next_look.begins(due) {
+                lines.push(line);
+            }
         }
-        while let Some(line) = state.lines.take_due(now) {
-            lines.push(line);
-        }
-        if wakers.is_empty() && holds.is_empty() && lines.is_empty() {
+        if wakers.is_empty() && lines.is_empty() {
             let until = state.next_due(now);
             state.sleeps_until = until;
             return Look::Nothing { until };
         }
         drop(state);
-        wakers.extend(lines.into_iter().filter_map(|line| self.look_at(line, now)));
         wakers.into_iter().for_each(Waker::wake);
-        holds.into_iter().for_each(|held| held.due(now));
+        lines.iter().for_each(|line| self.look_at(line, now));
         Look::Something
     }
 
-    /// Looks at the limit of a line; answers who is to be woken.
-    fn look_at(&self, line: Arc<LineRecord>, now: Moment) -> Option<Waker> {
-        let look = line.limit.look(now);
-        if let Some(next) = look.next {
-            locked(&self.state).lines.enter(now, next, line);
+    /// Looks at the limit and at the hold of a line.
+    fn look_at(&self, line: &Arc<LineRecord>, now: Moment) {
+        let limit = line.limit.look(now);
+        limit.waker.into_iter().for_each(Waker::wake);
+        let hold = line.held().map_or(Moment::NEVER, |held| held.due(now));
+        let next = limit.next.min(hold);
+        if next < Moment::NEVER {
+            self.enter(line, now, next, &mut locked(&self.state));
         }
-        look.waker
     }
 }
 

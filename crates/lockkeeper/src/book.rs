@@ -1,7 +1,7 @@
 //! What is due when: entries that nearly always leave before their time comes.
 //!
-//! Every acquire enters a hold here and every release takes it out, so both must cost next to
-//! nothing: one list per waiting time, which is in order of due time by itself.
+//! Every call that waits may enter something here and take it out, so both must cost next to nothing:
+//! one list per waiting time, which is in order of due time by itself.
 
 use std::time::Duration;
 
@@ -29,12 +29,6 @@ impl<T> Default for Book<T> {
 }
 
 impl<T> Book<T> {
-    /// Enters something that is due at `due`. It may come up somewhat early (never late):
-    /// whoever takes it then enters it again.
-    pub(crate) fn enter(&mut self, now: Moment, due: Moment, item: T) -> (Entry, Moment) {
-        self.enter_after(now, rounded_down(due.since(now)), item)
-    }
-
     /// Enters something that is due after exactly this wait. Each wait has a list of its own, so
     /// there should be few different ones.
     pub(crate) fn enter_after(&mut self, now: Moment, wait: Duration, item: T) -> (Entry, Moment) {
@@ -57,13 +51,13 @@ impl<T> Book<T> {
         list.remove(entry.place).map(|(_, item)| item)
     }
 
-    /// Takes out one entry that is due.
-    pub(crate) fn take_due(&mut self, now: Moment) -> Option<T> {
+    /// Takes out one entry that is due, and when it came to be.
+    pub(crate) fn take_due(&mut self, now: Moment) -> Option<(Moment, T)> {
         let (_, list) = self
             .lists
             .iter_mut()
             .find(|(_, list)| list.first().is_some_and(|(due, _)| *due <= now))?;
-        list.pop_first().map(|(_, item)| item)
+        list.pop_first()
     }
 
     /// When the next entry is due.
@@ -91,12 +85,13 @@ mod tests {
     fn entries_come_up_in_time_and_never_late() {
         let (mut book, start) = (Book::default(), Moment::from_nanos(0));
         for n in [700, 30, 31, 5000, 30] {
-            book.enter(start, start + n * MS, n);
+            book.enter_after(start, rounded_down(n * MS), n);
         }
         let mut seen = Vec::new();
         while book.next_due() < Moment::NEVER {
             let now = book.next_due();
-            let n = book.take_due(now).unwrap();
+            let (due, n) = book.take_due(now).unwrap();
+            assert_eq!(due, now);
             assert!(now <= start + n * MS && now + n * MS / 8 >= start + n * MS, "{n}: {now:?}");
             seen.push(n);
         }
@@ -107,7 +102,7 @@ mod tests {
     #[test]
     fn what_has_left_does_not_come_up() {
         let (mut book, now) = (Book::default(), Moment::from_nanos(0));
-        let (entry, _) = book.enter(now, now + MS, "a");
+        let (entry, _) = book.enter_after(now, MS, "a");
         assert_eq!(book.leave(entry), Some("a"));
         assert_eq!(book.leave(entry), None);
         assert_eq!(book.take_due(Moment::NEVER), None);
@@ -118,7 +113,7 @@ mod tests {
         let mut book = Book::default();
         for n in 0..100_000u64 {
             let now = Moment::from_nanos(n);
-            book.enter(now, now + Duration::from_nanos(n * 997_001), n);
+            book.enter_after(now, rounded_down(Duration::from_nanos(n * 997_001)), n);
         }
         assert!(book.lists.len() < 700, "{}", book.lists.len());
     }

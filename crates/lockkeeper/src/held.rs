@@ -10,7 +10,6 @@ use std::{
 };
 
 use crate::{
-    book::Entry,
     clock::{Clock, Moment},
     engine::{Claim, Grant, Lease},
     errand,
@@ -38,7 +37,6 @@ pub(crate) struct Held {
 
 struct Keep {
     claim: Hands,
-    entry: Option<Entry>,
     renew_at: Moment,
     /// The end of this turn's maximum hold.
     turn_ends_at: Moment,
@@ -78,15 +76,10 @@ impl Held {
             lost: Flag::default(),
             asked_back: Flag::default(),
             released: Flag::default(),
-            keep: Mutex::new(Keep {
-                claim: Hands::Ours(claim),
-                entry: None,
-                renew_at,
-                turn_ends_at,
-            }),
+            keep: Mutex::new(Keep { claim: Hands::Ours(claim), renew_at, turn_ends_at }),
         });
         let mut keep = locked(&held.keep);
-        if let Err(error) = held.watch(&mut keep, sent_at)
+        if let Err(error) = held.watch(&keep, sent_at)
             && let Hands::Ours(claim) = std::mem::replace(&mut keep.claim, Hands::Nobody)
         {
             return Err(Unwanted { claim, error: Some(error) });
@@ -128,15 +121,12 @@ impl Held {
         let mut keep = locked(&self.keep);
         keep.turn_ends_at = turn_ends_at;
         // It was watched before, so the thread is there and this cannot fail.
-        let _ = self.watch(&mut keep, now);
+        let _ = self.watch(&keep, now);
     }
 
     /// Takes the claim out of keeping in order to give it back.
     pub(crate) fn take(&self) -> Taken {
         let mut keep = locked(&self.keep);
-        if let Some(entry) = keep.entry.take() {
-            self.line.house.alarms.forget(entry);
-        }
         match std::mem::replace(&mut keep.claim, Hands::Nobody) {
             Hands::Ours(claim) => Taken::Claim(claim),
             Hands::Renewal { .. } => {
@@ -171,29 +161,28 @@ impl Held {
     }
 
     /// Something may be due: the end, the maximum, or a renewal. Called by the clock's thread, so it
-    /// only decides; what takes time is the steward's.
-    pub(crate) fn due(self: &Arc<Self>, now: Moment) {
+    /// only decides; what takes time is the steward's. Answers when something is due next.
+    pub(crate) fn due(self: &Arc<Self>, now: Moment) -> Moment {
         let mut keep = locked(&self.keep);
-        keep.entry = None;
         if matches!(keep.claim, Hands::Nobody | Hands::Renewal { then: Then::Release }) {
-            return;
+            return Moment::NEVER;
         }
-        if now >= keep.turn_ends_at {
-            drop(keep);
-            return self.lose(Loss::MaximumHold);
-        }
-        if now >= self.ends_at() {
-            drop(keep);
-            return self.lose(Loss::Expired);
-        }
-        let renewal = Hands::Renewal { then: Then::Keep };
-        if now >= keep.renew_at
-            && let Hands::Ours(claim) = std::mem::replace(&mut keep.claim, renewal)
-        {
-            self.line.house.steward.adopt(errand::renew(Arc::clone(self), claim));
-        }
-        // It was watched before, so the thread is there and this cannot fail.
-        let _ = self.watch(&mut keep, now);
+        let loss = if now >= keep.turn_ends_at {
+            Loss::MaximumHold
+        } else if now >= self.ends_at() {
+            Loss::Expired
+        } else {
+            let renewal = Hands::Renewal { then: Then::Keep };
+            if now >= keep.renew_at
+                && let Hands::Ours(claim) = std::mem::replace(&mut keep.claim, renewal)
+            {
+                self.line.house.steward.adopt(errand::renew(Arc::clone(self), claim));
+            }
+            return self.next_due(&keep);
+        };
+        drop(keep);
+        self.lose(loss);
+        Moment::NEVER
     }
 
     /// A renewal came back with a longer lease. Gives the claim back if it is to be released.
@@ -216,7 +205,7 @@ impl Held {
         keep.renew_at = renew_at;
         keep.claim = Hands::Ours(claim);
         // It was watched before, so the thread is there and this cannot fail.
-        let _ = self.watch(&mut keep, sent_at);
+        let _ = self.watch(&keep, sent_at);
         None
     }
 
@@ -248,18 +237,17 @@ impl Held {
         self.line.lost(self);
     }
 
-    fn watch(self: &Arc<Self>, keep: &mut Keep, now: Moment) -> Result<()> {
-        let alarms = &self.line.house.alarms;
-        if let Some(entry) = keep.entry.take() {
-            alarms.forget(entry);
-        }
+    /// Has the clock's thread [look](Self::due) in time.
+    fn watch(&self, keep: &Keep, now: Moment) -> Result<()> {
+        self.line.house.alarms.watch_hold(self.line.record(), now, self.next_due(keep))
+    }
+
+    fn next_due(&self, keep: &Keep) -> Moment {
         let renew_at = match keep.claim {
             Hands::Ours(_) => keep.renew_at,
             Hands::Renewal { .. } | Hands::Nobody => Moment::NEVER,
         };
-        let due = renew_at.min(self.ends_at()).min(keep.turn_ends_at);
-        keep.entry = Some(alarms.watch(Arc::clone(self), now, due)?);
-        Ok(())
+        renew_at.min(self.ends_at()).min(keep.turn_ends_at)
     }
 }
 

@@ -28,6 +28,7 @@ mod held;
 mod limit;
 mod line;
 mod mood;
+mod next_look;
 mod partings;
 mod roll;
 mod seat;

@@ -27,6 +27,7 @@ use crate::{
     key::Key,
     limit::Limit,
     locks::House,
+    next_look::NextLook,
     roll::{Place, Roll},
     seat::{Answer, Seat, Terms, Wish},
     sync::locked,
@@ -51,6 +52,7 @@ pub(crate) struct LineRecord {
     key: Key,
     state: Mutex<State>,
     pub(crate) limit: Limit,
+    pub(crate) next_look: NextLook,
 }
 
 /// A claim that was given back and can begin again.
@@ -338,7 +340,16 @@ impl LineRecord {
             errand: None,
             at_hand: None,
         };
-        Self { key, state: Mutex::new(state), limit: Limit::default() }
+        let (limit, next_look) = (Limit::default(), NextLook::default());
+        Self { key, state: Mutex::new(state), limit, next_look }
+    }
+
+    /// The hold of the task that has its turn.
+    pub(crate) fn held(&self) -> Option<Arc<Held>> {
+        match &locked(&self.state).stage {
+            Stage::Held(tenure) => Some(Arc::clone(&tenure.held)),
+            Stage::Idle | Stage::Closed | Stage::Asking => None,
+        }
     }
 
     /// Closes the line if nobody wants it.

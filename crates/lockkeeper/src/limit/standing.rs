@@ -1,7 +1,9 @@
 //! The limit of the calls that a line makes.
 //!
-//! A key that is wanted again and again makes call after call, each with the same limit. So the line is
-//! entered with the clock only now and then, and each call just says until when it waits.
+//! A key that is wanted again and again makes call after call, each with the same limit. So each of them just
+//! says until when it waits, and the clock's thread looks at the line now and then; see [`NextLook`].
+//!
+//! [`NextLook`]: crate::next_look::NextLook
 
 use std::{
     pin::Pin,
@@ -18,24 +20,14 @@ use crate::{
     sync::{is_unattended, locked},
 };
 
-/// The limit of one line.
+/// The limit of one line: until when the call that is under way waits, and whom to wake then.
 #[derive(Debug, Default)]
-pub(crate) struct Limit(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    /// Until when the call that is under way waits, and whom to wake then.
-    call: Option<(Moment, Waker)>,
-    /// Whether the clock's thread is going to look.
-    is_entered: bool,
-}
+pub(crate) struct Limit(Mutex<Option<(Moment, Waker)>>);
 
 /// What came of setting a limit.
 #[derive(Debug, PartialEq, Eq)]
 enum Setting {
     Set,
-    /// The line must be entered with the clock.
-    ToBeEntered,
     /// Another call of the line has it.
     Taken,
 }
@@ -44,48 +36,44 @@ enum Setting {
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) waker: Option<Waker>,
-    /// When to look again; the line is to be entered for that.
-    pub(crate) next: Option<Moment>,
+    /// When to look again.
+    pub(crate) next: Moment,
 }
 
 impl Limit {
     fn set(&self, ends_at: Moment, waker: &Waker) -> Setting {
-        let mut state = locked(&self.0);
-        if state.call.is_some() {
+        let mut call = locked(&self.0);
+        if call.is_some() {
             return Setting::Taken;
         }
-        state.call = Some((ends_at, waker.clone()));
-        let was_entered = std::mem::replace(&mut state.is_entered, true);
-        if was_entered { Setting::Set } else { Setting::ToBeEntered }
+        *call = Some((ends_at, waker.clone()));
+        Setting::Set
     }
 
     /// From now on this task is the one to wake.
     fn move_to(&self, waker: &Waker) {
-        let mut state = locked(&self.0);
-        let Some((_, known)) = &mut state.call else { return };
+        let mut call = locked(&self.0);
+        let Some((_, known)) = &mut *call else { return };
         if !known.will_wake(waker) {
             let before = std::mem::replace(known, waker.clone());
             // An old waker may run code of its own when dropped: not under our mutex.
-            drop(state);
+            drop(call);
             drop(before);
         }
     }
 
     fn clear(&self) {
         // Bound, so that it is dropped after the mutex is free.
-        let _call = locked(&self.0).call.take();
+        let _call = locked(&self.0).take();
     }
 
-    /// The clock's thread looks: a call that is over is woken, one that is not is looked at again.
+    /// The clock's thread looks: a call that is over is to be woken, one that is not to be looked at again.
     pub(crate) fn look(&self, now: Moment) -> Look {
-        let mut state = locked(&self.0);
-        let look = match &state.call {
-            None => Look { waker: None, next: None },
-            Some((ends_at, _)) if *ends_at > now => Look { waker: None, next: Some(*ends_at) },
-            Some((_, waker)) => Look { waker: Some(waker.clone()), next: None },
-        };
-        state.is_entered = look.next.is_some();
-        look
+        match &*locked(&self.0) {
+            None => Look { waker: None, next: Moment::NEVER },
+            Some((ends_at, _)) if *ends_at > now => Look { waker: None, next: *ends_at },
+            Some((_, waker)) => Look { waker: Some(waker.clone()), next: Moment::NEVER },
+        }
     }
 }
 
@@ -128,8 +116,7 @@ impl<T, F: Future<Output = Result<T>> + Unpin> Future for LimitedInLine<'_, F> {
         let ends_at = this.now + house.answer_within;
         if let Watch::NotYet = this.watch {
             this.watch = match this.line.record().limit.set(ends_at, context.waker()) {
-                Setting::Set => Watch::ByLine,
-                Setting::ToBeEntered => {
+                Setting::Set => {
                     house.alarms.watch_limit(this.line.record(), this.now, ends_at);
                     Watch::ByLine
                 }
@@ -167,25 +154,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_entered_once_for_many_calls_and_looked_at_while_one_waits() {
+    fn one_call_has_the_limit_and_is_looked_at_while_it_waits() {
         let (limit, waker) = (Limit::default(), Waker::noop());
         let at = Moment::from_nanos;
-        assert_eq!(limit.set(at(10), waker), Setting::ToBeEntered);
+        assert_eq!(limit.set(at(10), waker), Setting::Set);
         assert_eq!(limit.set(at(11), waker), Setting::Taken);
         limit.clear();
         assert_eq!(limit.set(at(20), waker), Setting::Set);
-        // Entered for the first call; the second lasts longer.
         let look = limit.look(at(10));
-        assert!(look.waker.is_none() && look.next == Some(at(20)), "{look:?}");
-        limit.clear();
-        assert_eq!(limit.set(at(30), waker), Setting::Set);
-        let look = limit.look(at(30));
-        assert!(look.waker.is_some() && look.next.is_none(), "{look:?}");
-        limit.clear();
-        // Nobody is going to look any more.
-        assert_eq!(limit.set(at(40), waker), Setting::ToBeEntered);
+        assert!(look.waker.is_none() && look.next == at(20), "{look:?}");
+        let look = limit.look(at(20));
+        assert!(look.waker.is_some() && look.next == Moment::NEVER, "{look:?}");
         limit.clear();
         let look = limit.look(at(40));
-        assert!(look.waker.is_none() && look.next.is_none(), "{look:?}");
+        assert!(look.waker.is_none() && look.next == Moment::NEVER, "{look:?}");
     }
 }
