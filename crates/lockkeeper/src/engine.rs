@@ -24,7 +24,12 @@
 //! [`answer_within`](crate::LocksBuilder::answer_within). Such a call got no answer, and may have
 //! been carried out or not: rules 2 and 4 say what holds then.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 
@@ -53,11 +58,35 @@ pub trait Claim: Send + fmt::Debug {
     /// Asks for the lock: a whole answer, without waiting for others.
     async fn attempt(&mut self, now: Moment) -> Result<Attempt>;
 
+    /// Sends an attempt the quick way, if there is one right now: a single question, to which
+    /// [`poll_attempt`](Self::poll_attempt) has the answer, and no future on the heap.
+    fn send_attempt(&mut self, _now: Moment) -> bool {
+        false
+    }
+
+    /// The answer to what was sent the quick way; `None` if that did not do, and it takes an
+    /// [`attempt`](Self::attempt) to know. Whoever gives up waiting may go on with any other call.
+    fn poll_attempt(&mut self, _context: &mut Context<'_>) -> Poll<Result<Option<Attempt>>> {
+        Poll::Ready(Ok(None))
+    }
+
     /// Makes the lease last longer, or says that it is gone. Never takes anew.
     async fn renew(&mut self, now: Moment) -> Result<Standing>;
 
     /// Unlocks, or leaves the queue. Works in any state, any number of times, and only on our own.
     async fn release(&mut self) -> Result<()>;
+
+    /// Sends the release of a lock that is held the quick way, as [`send_attempt`](Self::send_attempt)
+    /// does.
+    fn send_release(&mut self) -> bool {
+        false
+    }
+
+    /// Whether what was sent the quick way has released the lock; if not, it takes a
+    /// [`release`](Self::release).
+    fn poll_release(&mut self, _context: &mut Context<'_>) -> Poll<Result<bool>> {
+        Poll::Ready(Ok(false))
+    }
 
     /// Ends when it is worth asking again: our turn may have come, or our place is gone.
     async fn changed(&mut self) {

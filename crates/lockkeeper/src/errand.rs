@@ -26,23 +26,22 @@ use crate::{
     steward::Errand,
 };
 
-/// Asks for whoever has just opened the line. What cannot be answered at once is left as an errand.
-pub(crate) fn ask_at_once(line: &Line) -> Option<Errand> {
-    if line.house.profile.answers == Answers::Later {
-        return Some(asking(line));
-    }
-    let (first, spare) = line.first_or_idle()?;
-    let (mut claim, sent_at) = claim_for(line, &first, spare);
-    let answer = match at_once(claim.attempt(sent_at)) {
-        Some(Ok(Attempt::Granted(grant))) => {
+/// What is left to do when the engine has answered an attempt.
+pub(crate) fn answered(
+    line: &Line,
+    first: Arc<Seat>,
+    claim: Box<dyn Claim>,
+    sent_at: Moment,
+    answer: Result<Attempt>,
+) -> Option<Errand> {
+    let answer = match answer {
+        Ok(Attempt::Granted(grant)) => {
             match line.granted(claim, &grant, sent_at, first.wish.terms.clone()) {
                 Ok(()) => return None,
                 Err(unwanted) => Err(unwanted),
             }
         }
-        Some(answer) => Ok((claim, answer)),
-        // It broke its promise; the claim frees what it may have taken.
-        None => return Some(asking(line)),
+        answer => Ok((claim, answer)),
     };
     let line = line.clone();
     Some(Box::pin(async move {
@@ -59,23 +58,31 @@ pub(crate) fn ask_at_once(line: &Line) -> Option<Errand> {
 /// Asks the engine for whoever is first in line, until the line is served or empty.
 pub(crate) async fn ask(line: Line) {
     while let Some((first, spare)) = line.first_or_idle() {
-        let (mut claim, sent_at) = claim_for(&line, &first, spare);
-        let next = match line.limited(sent_at, claim.attempt(sent_at)).await {
-            Ok(Attempt::Granted(grant)) => {
-                match line.granted(claim, &grant, sent_at, first.wish.terms.clone()) {
-                    Ok(()) => return,
-                    Err(unwanted) => decline(&line, &first, unwanted).await,
-                }
-            }
-            answer => turned_away(&line, &first, claim, answer).await,
-        };
-        if let Next::Nothing = next {
+        let (claim, sent_at) = claim_for(&line, &first, spare);
+        if let Next::Nothing = ask_with(&line, &first, claim, sent_at).await {
             return;
         }
     }
 }
 
-fn claim_for(line: &Line, first: &Seat, spare: Spare) -> (Box<dyn Claim>, Moment) {
+async fn ask_with(
+    line: &Line,
+    first: &Arc<Seat>,
+    mut claim: Box<dyn Claim>,
+    sent_at: Moment,
+) -> Next {
+    match line.limited(sent_at, claim.attempt(sent_at)).await {
+        Ok(Attempt::Granted(grant)) => {
+            match line.granted(claim, &grant, sent_at, first.wish.terms.clone()) {
+                Ok(()) => Next::Nothing,
+                Err(unwanted) => decline(line, first, unwanted).await,
+            }
+        }
+        answer => turned_away(line, first, claim, answer).await,
+    }
+}
+
+pub(crate) fn claim_for(line: &Line, first: &Seat, spare: Spare) -> (Box<dyn Claim>, Moment) {
     let house = &line.house;
     let request = house.request(line.key(), &first.wish);
     let claim = match spare {
@@ -184,8 +191,23 @@ async fn wait(
 }
 
 // Asking may end in waiting and waiting in asking again: one of them must have a known type.
-fn asking(line: &Line) -> Errand {
+pub(crate) fn asking(line: &Line) -> Errand {
     Box::pin(ask(line.clone()))
+}
+
+/// The same, beginning with this claim.
+pub(crate) fn asking_with(
+    line: &Line,
+    first: Arc<Seat>,
+    claim: Box<dyn Claim>,
+    sent_at: Moment,
+) -> Errand {
+    let line = line.clone();
+    Box::pin(async move {
+        if let Next::Ask = ask_with(&line, &first, claim, sent_at).await {
+            ask(line).await;
+        }
+    })
 }
 
 fn waiting(
@@ -260,12 +282,15 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
 /// its answer.
 pub(crate) fn release_soon(held: Arc<Held>) {
     let line = &held.line;
-    let Taken::Claim(mut claim) = held.take() else {
-        let house = Arc::clone(&line.house);
-        return house.steward.start(Box::pin(async move {
-            // Trouble is told to observers.
-            let _ = release(held).await;
-        }));
+    let mut claim = match held.take() {
+        Taken::Claim(claim) => claim,
+        taken => {
+            let house = Arc::clone(&line.house);
+            return house.steward.start(Box::pin(async move {
+                // Trouble is told to observers.
+                let _ = release(held, taken).await;
+            }));
+        }
     };
     match line.house.profile.answers {
         Answers::AtOnce if matches!(at_once(claim.release()), Some(Ok(()))) => {}
@@ -276,9 +301,9 @@ pub(crate) fn release_soon(held: Arc<Held>) {
 }
 
 /// Ends a hold at the engine, then asks again if somebody joined the line meanwhile.
-pub(crate) async fn release(held: Arc<Held>) -> Result<()> {
+pub(crate) async fn release(held: Arc<Held>, taken: Taken) -> Result<()> {
     let line = &held.line;
-    let answer = match held.take() {
+    let answer = match taken {
         Taken::Claim(claim) => give_back(line, claim).await,
         Taken::ByRenewal => {
             held.released().await;
@@ -291,7 +316,7 @@ pub(crate) async fn release(held: Arc<Held>) -> Result<()> {
 }
 
 /// The claim is out of our hands. If somebody is in line, the next one is not our caller's matter.
-fn ask_if_wanted(line: &Line) {
+pub(crate) fn ask_if_wanted(line: &Line) {
     line.house.observers.tell(&Event::Released { key: line.key() });
     if line.is_wanted_or_idle() {
         line.house.steward.start(asking(line));
@@ -301,7 +326,13 @@ fn ask_if_wanted(line: &Line) {
 /// Gives a claim back; if the engine does not answer, it is asked again in the background.
 async fn give_back(line: &Line, mut claim: Box<dyn Claim>) -> Result<()> {
     let now = line.house.clock.now();
-    let Err(error) = line.limited(now, claim.release()).await else {
+    let answer = line.limited(now, claim.release()).await;
+    given_back(line, claim, answer)
+}
+
+/// What follows from the answer to a release.
+pub(crate) fn given_back(line: &Line, claim: Box<dyn Claim>, answer: Result<()>) -> Result<()> {
+    let Err(error) = answer else {
         line.keep_spare(claim);
         return Ok(());
     };
@@ -339,7 +370,7 @@ pub(crate) async fn giving_back(line: Line, claim: Box<dyn Claim>) {
 }
 
 /// The answer of a call that needs nobody to wait for.
-fn at_once<T>(call: impl Future<Output = T>) -> Option<T> {
+pub(crate) fn at_once<T>(call: impl Future<Output = T>) -> Option<T> {
     match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => Some(answer),
         Poll::Pending => None,

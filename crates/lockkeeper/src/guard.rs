@@ -4,9 +4,9 @@ use std::{fmt, future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use crate::{
     clock::Moment,
-    errand,
     error::{Error, ErrorKind, Result},
     held::Held,
+    release::Release,
     steward::Driven,
     turn::Turn,
 };
@@ -126,7 +126,7 @@ impl Guard {
         let was_held = self.is_held();
         let mut turn = self.0;
         let answer = match turn.end() {
-            Some(ended) => Driven::new(&turn.held.line, Box::pin(errand::release(ended))).await,
+            Some(ended) => Driven::new(Release::begin(ended)).await,
             None => Ok(()),
         };
         if was_held { answer } else { Err(lost_error(&turn.held)) }

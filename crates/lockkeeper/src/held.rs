@@ -6,7 +6,6 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use crate::{
@@ -274,8 +273,11 @@ pub(crate) enum Taken {
 fn terms_of(lease: Lease, sent_at: Moment) -> (Moment, Moment) {
     match lease {
         Lease::For(lease) => {
-            let margin = (lease / 100).max(Duration::from_millis(5));
-            (sent_at + lease.saturating_sub(margin), sent_at + lease / 3)
+            // Reckoned for every grant, and durations are slow to divide.
+            let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
+            let after = |ns| Moment::from_nanos(sent_at.as_nanos().saturating_add(ns));
+            let margin = (lease / 100).max(5_000_000);
+            (after(lease.saturating_sub(margin)), after(lease / 3))
         }
         Lease::WithSession { check_every } => (Moment::NEVER, sent_at + check_every),
     }
@@ -283,6 +285,8 @@ fn terms_of(lease: Lease, sent_at: Moment) -> (Moment, Moment) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

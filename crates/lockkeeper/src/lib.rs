@@ -19,6 +19,7 @@ mod several;
 mod url;
 
 mod alarm;
+mod ask;
 mod at_hand;
 mod book;
 pub mod clock;
@@ -30,6 +31,7 @@ mod line;
 mod mood;
 mod next_look;
 mod partings;
+mod release;
 mod roll;
 mod seat;
 mod steward;

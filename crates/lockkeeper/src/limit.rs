@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use self::standing::Limit;
+pub(crate) use self::standing::{CallLimit, Limit};
 
 use crate::{
     alarm::Alarms,

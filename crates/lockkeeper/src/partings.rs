@@ -1,17 +1,19 @@
 //! Claims that were given back, and whose answer is still on its way.
 //!
 //! When a guard is dropped, its release is sent from right there, and nobody waits for the answer:
-//! a thread woken for each would cost more than all the rest. So the errand is kept here. Whoever
+//! a thread woken for each would cost more than all the rest. So it is kept here. Whoever
 //! drops a guard next looks whether the oldest answers have come; what nobody has looked at for a
 //! moment, the steward takes over, who also asks again when an answer was lost.
 
 use std::{
     collections::VecDeque,
     fmt,
+    future::poll_fn,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -23,7 +25,7 @@ use crate::{
     line::Line,
     locks::House,
     steward::Errand,
-    sync::{locked, look_at},
+    sync::{locked, unattended},
 };
 
 /// How long an answer is left alone before the steward looks for it; twice that at most.
@@ -43,7 +45,7 @@ pub(crate) struct Partings {
 #[derive(Default)]
 struct State {
     /// The oldest first, each with the round in which it came.
-    under_way: VecDeque<(u64, Errand)>,
+    under_way: VecDeque<(u64, Parting)>,
     /// Counts the steward's looks.
     round: u64,
     /// Whether the steward looks in now and then.
@@ -54,34 +56,28 @@ impl House {
     /// Gives a claim back: does as much as can be done at once, here; the rest needs nobody to wait.
     pub(crate) fn part(self: &Arc<Self>, line: Line, claim: Box<dyn Claim>) {
         self.partings.n_open.fetch_add(1, Ordering::Relaxed);
-        let mut errand: Errand = Box::pin(async move {
-            errand::give_back_at_last(&line, claim).await;
-            line.house.partings.n_open.fetch_sub(1, Ordering::Release);
-        });
-        if is_done(&mut errand) {
-            return;
-        }
+        let Some(parting) = Parting::begin(line, claim) else { return };
         let mut state = locked(&self.partings.state);
         let oldest: [_; LOOKS] = std::array::from_fn(|_| state.under_way.pop_front());
         let round = state.round;
-        state.under_way.push_back((round, errand));
+        state.under_way.push_back((round, parting));
         self.watch(state);
         // The younger first: what is put back comes to stand in the old order.
-        for (round, mut errand) in oldest.into_iter().rev().flatten() {
-            if !is_done(&mut errand) {
-                self.put_back(round, errand);
+        for (round, parting) in oldest.into_iter().rev().flatten() {
+            if let Some(parting) = parting.look() {
+                self.put_back(round, parting);
             }
         }
     }
 
-    fn put_back(self: &Arc<Self>, round: u64, errand: Errand) {
+    fn put_back(self: &Arc<Self>, round: u64, parting: Parting) {
         let mut state = locked(&self.partings.state);
         if state.under_way.len() < MOST {
-            state.under_way.push_front((round, errand));
+            state.under_way.push_front((round, parting));
             self.watch(state);
         } else {
             drop(state);
-            self.steward.adopt(errand);
+            self.steward.adopt(parting.into_errand());
         }
     }
 
@@ -97,9 +93,11 @@ impl House {
     /// Waits until everything that was given back is confirmed, but not for longer than one answer
     /// may take; the steward goes on with the rest.
     pub(crate) async fn settle(&self) {
-        let mut under_way = std::mem::take(&mut locked(&self.partings.state).under_way);
+        let under_way = std::mem::take(&mut locked(&self.partings.state).under_way);
+        let under_way = under_way.into_iter().map(|(_, parting)| parting.into_errand());
+        let mut under_way: VecDeque<Errand> = under_way.collect();
         let confirmed = async {
-            while let Some((_, errand)) = under_way.front_mut() {
+            while let Some(errand) = under_way.front_mut() {
                 errand.await;
                 under_way.pop_front();
             }
@@ -109,7 +107,7 @@ impl House {
             }
         };
         future::or(confirmed, self.alarms.rest(self.answer_within)).await;
-        under_way.into_iter().for_each(|(_, errand)| self.steward.adopt(errand));
+        under_way.into_iter().for_each(|errand| self.steward.adopt(errand));
     }
 }
 
@@ -117,9 +115,9 @@ impl House {
 async fn see_off(house: Arc<House>) {
     loop {
         house.alarms.rest(MOMENT).await;
-        for mut errand in house.partings.overdue() {
-            if !is_done(&mut errand) {
-                house.steward.adopt(errand);
+        for parting in house.partings.overdue() {
+            if let Some(parting) = parting.look() {
+                house.steward.adopt(parting.into_errand());
             }
         }
         let mut state = locked(&house.partings.state);
@@ -132,21 +130,84 @@ async fn see_off(house: Arc<House>) {
 
 impl Partings {
     /// Takes out what came before the last look.
-    fn overdue(&self) -> Vec<Errand> {
+    fn overdue(&self) -> Vec<Parting> {
         let mut state = locked(&self.state);
         let round = state.round;
         state.round += 1;
         let mut overdue = Vec::new();
         while state.under_way.front().is_some_and(|(came, _)| *came < round) {
-            overdue.extend(state.under_way.pop_front().map(|(_, errand)| errand));
+            overdue.extend(state.under_way.pop_front().map(|(_, parting)| parting));
         }
         overdue
     }
+
+    fn confirmed_one(&self) {
+        self.n_open.fetch_sub(1, Ordering::Release);
+    }
 }
 
-/// Looks whether an errand is done, without being told when it is.
-fn is_done(errand: &mut Errand) -> bool {
-    look_at(errand.as_mut()).is_ready()
+/// A claim on its way back.
+enum Parting {
+    /// Its release was sent the quick way.
+    Sent(Line, Box<dyn Claim>),
+    Errand(Errand),
+}
+
+impl Parting {
+    /// Begins one, and answers what is left of it.
+    fn begin(line: Line, mut claim: Box<dyn Claim>) -> Option<Self> {
+        if unattended(|| claim.send_release()) {
+            return Some(Self::Sent(line, claim));
+        }
+        Self::begin_errand(line, claim)
+    }
+
+    fn begin_errand(line: Line, claim: Box<dyn Claim>) -> Option<Self> {
+        let errand = Box::pin(async move {
+            errand::give_back_at_last(&line, claim).await;
+            line.house.partings.confirmed_one();
+        });
+        Self::Errand(errand).look()
+    }
+
+    /// Looks whether it is done, without being told when it is; answers what is left.
+    fn look(self) -> Option<Self> {
+        match self {
+            Self::Sent(line, mut claim) => {
+                let mut context = Context::from_waker(Waker::noop());
+                match unattended(|| claim.poll_release(&mut context)) {
+                    Poll::Pending => Some(Self::Sent(line, claim)),
+                    Poll::Ready(Ok(true)) => {
+                        line.keep_spare(claim);
+                        line.house.partings.confirmed_one();
+                        None
+                    }
+                    Poll::Ready(_) => Self::begin_errand(line, claim),
+                }
+            }
+            Self::Errand(mut errand) => {
+                let mut context = Context::from_waker(Waker::noop());
+                let look = unattended(|| errand.as_mut().poll(&mut context));
+                look.is_pending().then_some(Self::Errand(errand))
+            }
+        }
+    }
+
+    /// The rest of it, for one who waits.
+    fn into_errand(self) -> Errand {
+        let (line, mut claim) = match self {
+            Self::Sent(line, claim) => (line, claim),
+            Self::Errand(errand) => return errand,
+        };
+        Box::pin(async move {
+            let answer = poll_fn(|context| claim.poll_release(context));
+            match line.house.limited(answer).await {
+                Ok(true) => line.keep_spare(claim),
+                Ok(false) | Err(_) => errand::give_back_at_last(&line, claim).await,
+            }
+            line.house.partings.confirmed_one();
+        })
+    }
 }
 
 impl fmt::Debug for Partings {

@@ -83,35 +83,38 @@ impl Drop for Steward {
     }
 }
 
-/// An errand in the hands of a caller; if the caller lets go of it, the steward adopts it.
-pub(crate) struct Driven<T: Send + 'static> {
-    errand: Option<Errand<T>>,
-    line: Line,
+/// What can be driven by the caller who needs it, and goes on here without that caller.
+pub(crate) trait Drivable: Future<Output: Send> + Unpin + Send + 'static {
+    fn line(&self) -> &Line;
 }
 
-impl<T: Send + 'static> Driven<T> {
-    pub(crate) fn new(line: &Line, errand: Errand<T>) -> Self {
-        Self { errand: Some(errand), line: line.clone() }
+/// Something in the hands of a caller; if the caller lets go of it, the steward adopts it.
+pub(crate) struct Driven<D: Drivable>(Option<D>);
+
+impl<D: Drivable> Driven<D> {
+    pub(crate) fn new(driven: D) -> Self {
+        Self(Some(driven))
     }
 }
 
-impl<T: Send + 'static> Future for Driven<T> {
-    type Output = T;
+impl<D: Drivable> Future for Driven<D> {
+    type Output = D::Output;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Some(errand) = &mut self.errand else { return Poll::Pending };
-        let answer = std::task::ready!(errand.as_mut().poll(context));
-        self.errand = None;
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<D::Output> {
+        let Some(driven) = &mut self.0 else { return Poll::Pending };
+        let answer = std::task::ready!(Pin::new(driven).poll(context));
+        self.0 = None;
         Poll::Ready(answer)
     }
 }
 
-impl<T: Send + 'static> Drop for Driven<T> {
+impl<D: Drivable> Drop for Driven<D> {
     fn drop(&mut self) {
-        if let Some(errand) = self.errand.take()
-            && self.line.house.is_this_process()
+        if let Some(driven) = self.0.take()
+            && driven.line().house.is_this_process()
         {
-            self.line.house.steward.adopt(errand);
+            let house = Arc::clone(&driven.line().house);
+            house.steward.adopt(driven);
         }
     }
 }

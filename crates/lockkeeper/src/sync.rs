@@ -46,8 +46,8 @@ pub(crate) fn blocks() -> bool {
     N_BLOCKS.get() > 0
 }
 
-/// Looks whether a future is ready, without being told when it is.
-pub(crate) fn look_at<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+/// Does something for which nobody waits: no waker that it is given wakes anybody.
+pub(crate) fn unattended<T>(work: impl FnOnce() -> T) -> T {
     struct Before(bool);
 
     impl Drop for Before {
@@ -57,10 +57,10 @@ pub(crate) fn look_at<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output
     }
 
     let _before = Before(IS_UNATTENDED.replace(true));
-    future.poll(&mut Context::from_waker(Waker::noop()))
+    work()
 }
 
-/// Whether the future that is polled now is only looked at: its waker wakes nobody.
+/// Whether what is done now is [unattended].
 pub(crate) fn is_unattended() -> bool {
     IS_UNATTENDED.get()
 }
@@ -69,7 +69,8 @@ pub(crate) fn is_unattended() -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Flag {
     up: AtomicBool,
-    waiting: Mutex<Roll<Waker>>,
+    /// Made with the first who waits: most flags have nobody.
+    waiting: Mutex<Option<Box<Roll<Waker>>>>,
 }
 
 impl Flag {
@@ -81,9 +82,9 @@ impl Flag {
         let mut waiting = {
             let mut waiting = locked(&self.waiting);
             self.up.store(true, Ordering::Release);
-            std::mem::take(&mut *waiting)
+            waiting.take()
         };
-        while let Some(waker) = waiting.pop_first() {
+        while let Some(waker) = waiting.as_mut().and_then(|waiting| waiting.pop_first()) {
             waker.wake();
         }
     }
@@ -111,8 +112,9 @@ impl Future for Raised<'_> {
         if self.flag.is_up() {
             return Poll::Ready(());
         }
-        let before = self.waits.and_then(|place| waiting.remove(place));
-        let place = waiting.push_back(context.waker().clone());
+        let roll = waiting.get_or_insert_default();
+        let before = self.waits.and_then(|place| roll.remove(place));
+        let place = roll.push_back(context.waker().clone());
         // An old waker may run code of its own when dropped: not under our mutex.
         drop(waiting);
         drop(before);
@@ -124,7 +126,7 @@ impl Future for Raised<'_> {
 impl Drop for Raised<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.waits {
-            let _waker = locked(&self.flag.waiting).remove(place);
+            let _waker = locked(&self.flag.waiting).as_mut().and_then(|roll| roll.remove(place));
         }
     }
 }
@@ -142,7 +144,7 @@ mod tests {
         for _ in 0..3 {
             assert!(block_on(poll_once(flag.raised())).is_none());
         }
-        assert!(locked(&flag.waiting).first().is_none());
+        assert!(locked(&flag.waiting).as_ref().is_some_and(|roll| roll.first().is_none()));
         flag.raise();
         block_on(flag.raised());
     }

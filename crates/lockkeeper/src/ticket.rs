@@ -9,8 +9,8 @@ use std::{
 
 use crate::{
     alarm::Alarm,
+    ask::Ask,
     clock::Moment,
-    errand,
     error::Result,
     guard::Guard,
     line::{Joined, Line},
@@ -52,10 +52,10 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// The wait for the answer, with an errand of its own in hands if this task opened the line.
+/// The wait for the answer, with the question in hands if this task opened the line.
 pub(crate) struct Wait<'a> {
-    // Before the ticket: an errand let go half-way is adopted before its line looks deserted.
-    errand: Option<Driven<()>>,
+    // Before the ticket: a question let go half-way is adopted before its line looks deserted.
+    ask: Option<Driven<Ask>>,
     stage: Stage<'a>,
     give_up_at: Moment,
     alarm: Option<Alarm>,
@@ -69,7 +69,7 @@ enum Stage<'a> {
 
 impl<'a> Wait<'a> {
     pub(crate) fn new(line: &'a Line, wish: Wish, give_up_at: Moment) -> Self {
-        Self { errand: None, stage: Stage::Outside(line, Some(wish)), give_up_at, alarm: None }
+        Self { ask: None, stage: Stage::Outside(line, Some(wish)), give_up_at, alarm: None }
     }
 }
 
@@ -83,8 +83,7 @@ impl Future for Wait<'_> {
         {
             match line.join(wish, context.waker()) {
                 Joined::Opened(ticket) => {
-                    let errand = errand::ask_at_once(&ticket.line);
-                    this.errand = errand.map(|errand| Driven::new(&ticket.line, errand));
+                    this.ask = Ask::begin(&ticket.line).map(Driven::new);
                     this.stage = Stage::InLine(ticket);
                 }
                 Joined::Queued(ticket) => {
@@ -95,14 +94,14 @@ impl Future for Wait<'_> {
                 Joined::Busy => return Poll::Ready(Ok(None)),
             }
         }
-        if let Some(errand) = &mut this.errand
-            && Pin::new(errand).poll(context).is_ready()
+        if let Some(ask) = &mut this.ask
+            && Pin::new(ask).poll(context).is_ready()
         {
-            this.errand = None;
+            this.ask = None;
         }
         if let Stage::InLine(ticket) = &mut this.stage {
-            let answer = match &this.errand {
-                // Only the errand in our own hands can have answered.
+            let answer = match &this.ask {
+                // Only the question in our own hands can have been answered.
                 Some(_) => ticket.seat.take_answer(),
                 None => ticket.seat.poll_answer(context.waker()),
             };

@@ -7,22 +7,39 @@
 
 use std::{
     pin::Pin,
-    sync::Mutex,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
-use super::{Rest, no_answer_within};
+use super::no_answer_within;
 use crate::{
+    book::Entry,
     clock::Moment,
     engine::Answers,
-    error::Result,
+    error::{Error, Result},
     line::Line,
     sync::{is_unattended, locked},
 };
 
-/// The limit of one line: until when the call that is under way waits, and whom to wake then.
-#[derive(Debug, Default)]
-pub(crate) struct Limit(Mutex<Option<(Moment, Waker)>>);
+/// The limit of one line.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    /// Until when the call that is under way waits; never, if there is none.
+    ends_at: AtomicU64,
+    /// Whom to wake then. It is kept until the next look: most often, the same task calls again.
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self { ends_at: AtomicU64::new(NONE), waker: Mutex::default() }
+    }
+}
+
+const NONE: u64 = Moment::NEVER.as_nanos();
 
 /// What came of setting a limit.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,37 +59,110 @@ pub(crate) struct Look {
 
 impl Limit {
     fn set(&self, ends_at: Moment, waker: &Waker) -> Setting {
-        let mut call = locked(&self.0);
-        if call.is_some() {
+        // The mutex is also what [`NextLook`] asks for.
+        let set = locked(&self.waker);
+        if self.ends_at.load(Ordering::Relaxed) != NONE {
             return Setting::Taken;
         }
-        *call = Some((ends_at, waker.clone()));
+        self.ends_at.store(ends_at.as_nanos(), Ordering::Relaxed);
+        Self::replace(set, waker);
         Setting::Set
     }
 
     /// From now on this task is the one to wake.
     fn move_to(&self, waker: &Waker) {
-        let mut call = locked(&self.0);
-        let Some((_, known)) = &mut *call else { return };
-        if !known.will_wake(waker) {
-            let before = std::mem::replace(known, waker.clone());
+        Self::replace(locked(&self.waker), waker);
+    }
+
+    fn replace(mut set: MutexGuard<'_, Option<Waker>>, waker: &Waker) {
+        if !set.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            let before = set.replace(waker.clone());
             // An old waker may run code of its own when dropped: not under our mutex.
-            drop(call);
+            drop(set);
             drop(before);
         }
     }
 
     fn clear(&self) {
-        // Bound, so that it is dropped after the mutex is free.
-        let _call = locked(&self.0).take();
+        self.ends_at.store(NONE, Ordering::Release);
     }
 
     /// The clock's thread looks: a call that is over is to be woken, one that is not to be looked at again.
     pub(crate) fn look(&self, now: Moment) -> Look {
-        match &*locked(&self.0) {
-            None => Look { waker: None, next: Moment::NEVER },
-            Some((ends_at, _)) if *ends_at > now => Look { waker: None, next: *ends_at },
-            Some((_, waker)) => Look { waker: Some(waker.clone()), next: Moment::NEVER },
+        let mut set = locked(&self.waker);
+        match Moment::from_nanos(self.ends_at.load(Ordering::Acquire)) {
+            Moment::NEVER => {
+                let unwanted = set.take();
+                drop(set);
+                drop(unwanted);
+                Look { waker: None, next: Moment::NEVER }
+            }
+            ends_at if ends_at > now => Look { waker: None, next: ends_at },
+            _ => Look { waker: set.clone(), next: Moment::NEVER },
+        }
+    }
+}
+
+/// What one call of a line has of its limit. Whoever has it must [end](Self::end) it.
+#[derive(Debug)]
+pub(crate) struct CallLimit {
+    began_at: Moment,
+    watch: Watch,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Watch {
+    NotYet,
+    ByLine,
+    /// Another call has the line's limit.
+    Apart(Entry),
+}
+
+impl CallLimit {
+    pub(crate) fn new(began_at: Moment) -> Self {
+        Self { began_at, watch: Watch::NotYet }
+    }
+
+    /// The error that the call has come to when its time is over; until then, the task is woken for that.
+    pub(crate) fn poll(&mut self, line: &Line, context: &Context<'_>) -> Poll<Error> {
+        let (house, waker) = (&line.house, context.waker());
+        // Whoever only looks in watches the time by other means.
+        if house.profile.answers == Answers::AtOnce || is_unattended() {
+            return Poll::Pending;
+        }
+        let ends_at = self.began_at + house.answer_within;
+        match self.watch {
+            Watch::NotYet => {
+                self.watch = match line.record().limit.set(ends_at, waker) {
+                    Setting::Set => {
+                        house.alarms.watch_limit(line.record(), self.began_at, ends_at);
+                        Watch::ByLine
+                    }
+                    Setting::Taken => {
+                        Watch::Apart(house.alarms.set_limit(house.answer_within, waker).0)
+                    }
+                };
+                return Poll::Pending;
+            }
+            _ if house.alarms.is_over(ends_at) => {}
+            Watch::ByLine => {
+                line.record().limit.move_to(waker);
+                return Poll::Pending;
+            }
+            Watch::Apart(entry) => {
+                house.alarms.move_limit(entry, waker);
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(no_answer_within(house.answer_within))
+    }
+
+    /// The call is over.
+    pub(crate) fn end(&mut self, line: &Line) {
+        match std::mem::replace(&mut self.watch, Watch::NotYet) {
+            Watch::NotYet => {}
+            Watch::ByLine => line.record().limit.clear(),
+            Watch::Apart(entry) => line.house.alarms.forget_limit(entry),
         }
     }
 }
@@ -80,7 +170,7 @@ impl Limit {
 impl Line {
     /// Gives a call of this line that begins now up when its answer takes too long.
     pub(crate) fn limited<F>(&self, now: Moment, call: F) -> LimitedInLine<'_, F> {
-        LimitedInLine { call, line: self, now, watch: Watch::NotYet }
+        LimitedInLine { call, line: self, limit: CallLimit::new(now) }
     }
 }
 
@@ -88,15 +178,7 @@ impl Line {
 pub(crate) struct LimitedInLine<'a, F> {
     call: F,
     line: &'a Line,
-    now: Moment,
-    watch: Watch<'a>,
-}
-
-enum Watch<'a> {
-    NotYet,
-    ByLine,
-    /// Another call has the line's limit.
-    Apart(Rest<'a>),
+    limit: CallLimit,
 }
 
 impl<T, F: Future<Output = Result<T>> + Unpin> Future for LimitedInLine<'_, F> {
@@ -107,45 +189,14 @@ impl<T, F: Future<Output = Result<T>> + Unpin> Future for LimitedInLine<'_, F> {
         if let Poll::Ready(answer) = Pin::new(&mut self.call).poll(context) {
             return Poll::Ready(answer);
         }
-        let this = &mut *self;
-        let house = &this.line.house;
-        // Whoever only looks in watches the time by other means.
-        if house.profile.answers == Answers::AtOnce || is_unattended() {
-            return Poll::Pending;
-        }
-        let ends_at = this.now + house.answer_within;
-        if let Watch::NotYet = this.watch {
-            this.watch = match this.line.record().limit.set(ends_at, context.waker()) {
-                Setting::Set => {
-                    house.alarms.watch_limit(this.line.record(), this.now, ends_at);
-                    Watch::ByLine
-                }
-                Setting::Taken => Watch::Apart(house.alarms.rest(house.answer_within)),
-            };
-            if let Watch::ByLine = this.watch {
-                return Poll::Pending;
-            }
-        }
-        match &mut this.watch {
-            Watch::Apart(rest) => std::task::ready!(Pin::new(rest).poll(context)),
-            _ if house.alarms.is_over(ends_at) => {}
-            _ => {
-                this.line.record().limit.move_to(context.waker());
-                return Poll::Pending;
-            }
-        }
-        Poll::Ready(Err(no_answer_within(house.answer_within)))
+        let line = self.line;
+        self.limit.poll(line, context).map(Err)
     }
 }
 
 impl<F> Drop for LimitedInLine<'_, F> {
     fn drop(&mut self) {
-        // In a forked child the mutex may be locked for ever, and nobody looks.
-        if let Watch::ByLine = self.watch
-            && self.line.house.is_this_process()
-        {
-            self.line.record().limit.clear();
-        }
+        self.limit.end(self.line);
     }
 }
 
@@ -166,7 +217,9 @@ mod tests {
         let look = limit.look(at(20));
         assert!(look.waker.is_some() && look.next == Moment::NEVER, "{look:?}");
         limit.clear();
+        assert!(locked(&limit.waker).is_some());
         let look = limit.look(at(40));
         assert!(look.waker.is_none() && look.next == Moment::NEVER, "{look:?}");
+        assert!(locked(&limit.waker).is_none(), "one who does not call again is forgotten");
     }
 }

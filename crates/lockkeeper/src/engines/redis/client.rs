@@ -8,6 +8,8 @@ use std::{
     },
 };
 
+use tokio::task;
+
 use super::{
     call::Call,
     cluster::Redirection,
@@ -26,6 +28,7 @@ use super::{
 use crate::{
     engine::Moment,
     error::{Error, ErrorKind, Result},
+    sync,
     url::Host,
 };
 
@@ -44,6 +47,10 @@ pub(super) struct Client {
     map: Map,
     latest: AtomicU64,
 }
+
+/// The connection that a task used last: as long as it asks again, there is nothing to look up.
+#[derive(Debug, Default)]
+pub(super) struct Familiar(Option<(task::Id, Arc<Connection>)>);
 
 /// Which server has which keys.
 #[derive(Debug)]
@@ -108,6 +115,29 @@ impl Client {
             Known::Fit(connection) => Some(connection),
             Known::Unfit | Known::Nothing => None,
         }
+    }
+
+    /// The same for one who asks again and again.
+    pub(super) fn at_hand_again(
+        &self,
+        familiar: &mut Familiar,
+        slot: Slot,
+        now: Moment,
+    ) -> Option<Arc<Connection>> {
+        // A task stays on its runtime, and a single server is always the same.
+        let task = if sync::blocks() { None } else { task::try_id() };
+        if let Some((whose, at)) = &familiar.0
+            && task == Some(*whose)
+            && at.is_fit(now)
+        {
+            self.latest.store(now.as_nanos(), Ordering::Relaxed);
+            return Some(Arc::clone(at));
+        }
+        let at = self.at_hand(slot, now)?;
+        if let Map::Single(_) = self.map {
+            familiar.0 = task.map(|task| (task, Arc::clone(&at)));
+        }
+        Some(at)
     }
 
     /// The connection for keys of this slot. Nothing is sent yet.

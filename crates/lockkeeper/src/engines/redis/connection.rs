@@ -110,12 +110,12 @@ impl Connection {
     /// The same for commands that are packed right where they are sent from.
     pub(super) fn send_packed(
         &self,
-        answer: &Arc<Answer>,
+        answer: Arc<Answer>,
         now: Moment,
         haste: Haste,
         pack: impl FnOnce(&mut Vec<u8>),
     ) {
-        let caller = Caller { answer: Arc::clone(answer), again: None };
+        let caller = Caller { answer, again: None };
         self.push(caller, haste, |state, caller, is_alone| {
             if is_alone {
                 state.out.add_alone(caller, now, pack, &mut state.pending);

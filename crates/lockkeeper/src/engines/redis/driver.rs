@@ -155,20 +155,32 @@ impl<'a> Driver<'a> {
     /// Gives what has come to those who wait for it.
     fn deliver(&mut self) -> Result<()> {
         let (mut start, mut desk) = (0, None);
-        while let Some((frame, n_bytes)) = resp::parse(&self.inbox[start..self.n_filled])? {
-            start += n_bytes;
-            let reply = match frame {
-                Frame::Reply(reply) => reply,
-                // The answer to a command that has no other.
-                Frame::Push(items) if is_about_subscription(&items) => Value::List(items),
-                Frame::Push(_) => continue,
-                Frame::Message { channel, text } => {
-                    // Those who hear it are woken, which is not to be done with a mutex in hands.
-                    desk = None;
-                    hear(self.connection, channel, text);
+        loop {
+            let rest = &self.inbox[start..self.n_filled];
+            let (reply, n_bytes) = if let Some(common) = resp::common(rest) {
+                common
+            } else if let Some((frame, n_bytes)) = resp::parse(rest)? {
+                let reply = match frame {
+                    Frame::Reply(reply) => Some(reply),
+                    // The answer to a command that has no other.
+                    Frame::Push(items) if is_about_subscription(&items) => Some(Value::List(items)),
+                    Frame::Push(_) => None,
+                    Frame::Message { channel, text } => {
+                        // Those who hear it are woken, which is not to be done with a mutex in hands.
+                        desk = None;
+                        hear(self.connection, channel, text);
+                        None
+                    }
+                };
+                let Some(reply) = reply else {
+                    start += n_bytes;
                     continue;
-                }
+                };
+                (reply, n_bytes)
+            } else {
+                break;
             };
+            start += n_bytes;
             let desk = desk.get_or_insert_with(|| self.connection.desk());
             desk.take_reply(reply, &mut self.wakers)?;
         }

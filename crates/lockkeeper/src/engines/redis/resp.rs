@@ -106,6 +106,20 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>> {
     Ok(reader.frame()?.map(|frame| (frame, reader.at)))
 }
 
+/// The two replies of nearly every call, read in one go: the reply and its length.
+#[inline]
+pub(super) fn common(bytes: &[u8]) -> Option<(Value, usize)> {
+    match bytes {
+        [b'+', b'O', b'K', b'\r', b'\n', ..] => Some((Value::Okay, 5)),
+        [b':', digits @ ..] => {
+            let (number, n_digits) = leading_number(digits);
+            let is_whole = n_digits > 0 && digits.get(n_digits..n_digits + 2) == Some(b"\r\n");
+            is_whole.then_some((Value::Int(number), 1 + n_digits + 2))
+        }
+        _ => None,
+    }
+}
+
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -134,8 +148,9 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Option<Value>> {
-        if let Some(common) = self.common() {
-            return Ok(Some(common));
+        if let Some((value, n_bytes)) = common(&self.bytes[self.at..]) {
+            self.at += n_bytes;
+            return Ok(Some(value));
         }
         let Some(line) = self.line()? else { return Ok(None) };
         let Some((kind, rest)) = line.split_first() else { return Err(garbled("an empty line")) };
@@ -176,25 +191,6 @@ impl<'a> Reader<'a> {
             _ => return Err(garbled("an unknown kind of reply")),
         };
         Ok(Some(value))
-    }
-
-    /// The two replies of nearly every call, read in one go.
-    fn common(&mut self) -> Option<Value> {
-        match &self.bytes[self.at..] {
-            [b'+', b'O', b'K', b'\r', b'\n', ..] => {
-                self.at += 5;
-                Some(Value::Okay)
-            }
-            [b':', digits @ ..] => {
-                let (number, n_digits) = leading_number(digits);
-                if n_digits == 0 || digits.get(n_digits..n_digits + 2) != Some(b"\r\n") {
-                    return None;
-                }
-                self.at += 1 + n_digits + 2;
-                Some(Value::Int(number))
-            }
-            _ => None,
-        }
     }
 
     fn items(&mut self, n_items: usize, depth: usize) -> Result<Option<Vec<Value>>> {

@@ -1,6 +1,9 @@
 //! The common way: a free key, and a connection that is there. One trip each, and as little ado as can be.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
 use super::{
     super::{
@@ -15,26 +18,39 @@ use super::{
         RELEASE_LIFTED, RELEASE_MANY,
         packing::{Keys, PackedTake, push_release, push_take},
     },
-    NativeClaim, SMALLEST_FENCE, Stage,
+    NativeClaim, Quick, SMALLEST_FENCE, Stage,
 };
-use crate::engine::{Grant, Moment};
+use crate::{
+    engine::{Attempt, Grant, Moment},
+    error::Result,
+};
 
 impl NativeClaim {
     /// Asks for the key as if it were free, without a script, if that can be done right now.
-    pub(super) fn take_at_once(&mut self, now: Moment) -> Option<Arc<Answer>> {
-        let at = self.shared.client.at_hand(self.names.slot, now)?;
+    pub(super) fn take_at_once(&mut self, now: Moment) -> bool {
+        let slot = self.names.slot;
+        let Some(at) = self.shared.client.at_hand_again(&mut self.familiar, slot, now) else {
+            return false;
+        };
         if !at.lifted.has(self.names.bucket) {
-            return None;
+            return false;
         }
-        self.stage = Stage::Unsure;
+        (self.stage, self.quick) = (Stage::Unsure, Quick::Take);
         let answer = Arc::clone(Answer::kept(&mut self.answer, 2));
-        at.send_packed(&answer, now, Haste::of_caller(), |out| self.push_take(out));
+        at.send_packed(answer, now, Haste::of_caller(), |out| self.push_take(out));
         self.at = Some(at);
-        Some(answer)
+        true
+    }
+
+    /// What came of it, if the key was free and nothing else is out of the ordinary.
+    pub(super) fn poll_take(&mut self, context: &Context<'_>) -> Poll<Result<Option<Attempt>>> {
+        let Some(answer) = &self.answer else { return Poll::Ready(Ok(None)) };
+        let set = ready!(answer.poll(context, |replies| Set::of(replies)))?;
+        Poll::Ready(Ok(self.taken(set).map(Attempt::Granted)))
     }
 
     /// The grant, if the key was free and nothing else is out of the ordinary.
-    pub(super) fn taken(&mut self, set: Set) -> Option<Grant> {
+    fn taken(&mut self, set: Set) -> Option<Grant> {
         if !self.is_again {
             // It may be held for long, and never be wanted again.
             self.answer = None;
@@ -46,9 +62,9 @@ impl NativeClaim {
                 self.stage = Stage::Nothing;
                 self.shared.contended.add(self.names.bucket);
             }
-            Set::Refused => self.stage = Stage::Nothing,
+            Set::Refused => (self.stage, self.quick) = (Stage::Nothing, Quick::Neither),
             // Whatever it is, it will show again.
-            Set::Strange => {}
+            Set::Strange => self.quick = Quick::Neither,
         }
         None
     }
@@ -74,36 +90,38 @@ impl NativeClaim {
     }
 
     /// Sends the release of a lock that is ours for certain, if that can be done right now.
-    pub(super) fn release_at_once(&mut self) -> Option<Arc<Answer>> {
+    pub(super) fn release_at_once(&mut self) -> bool {
         let client = &self.shared.client;
         if self.stage != Stage::Holds || !self.unanswered.is_empty() || self.released_at.is_some() {
-            return None;
+            return false;
         }
         let now = client.latest();
-        let at = client.at_hand(self.names.slot, now)?;
+        let Some(at) = client.at_hand_again(&mut self.familiar, self.names.slot, now) else {
+            return false;
+        };
         let is_lifted = self.is_lifted_at(&at);
         let answer = Arc::clone(Answer::kept(&mut self.answer, 1));
         let haste = Haste::of_caller();
         match self.keys() {
             Keys::Lock(lock_word) if is_lifted => {
-                let caller = Caller { answer: Arc::clone(&answer), again: None };
+                let caller = Caller { answer, again: None };
                 let (one, many) = (&*RELEASE_LIFTED, &*RELEASE_MANY);
                 let release = Release { one, many, lock_word, owner: &self.owner };
                 at.send_release(caller, now, haste, release, None);
             }
-            keys => at.send_packed(&answer, now, haste, |out| {
+            keys => at.send_packed(answer, now, haste, |out| {
                 let second = self.shared.wall.second(now);
                 push_release(out, keys, &self.owner, second, is_lifted);
             }),
         }
         self.released_at = Some(at);
-        Some(answer)
+        true
     }
 }
 
 /// What came of setting the key.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Set {
+enum Set {
     /// It is ours, and these are the numbers up to this one.
     Numbered(i64),
     Not,
@@ -112,7 +130,7 @@ pub(super) enum Set {
 }
 
 impl Set {
-    pub(super) fn of(replies: &[Value]) -> Self {
+    fn of(replies: &[Value]) -> Self {
         match replies {
             [Value::Okay, Value::Int(last)] if *last >= SMALLEST_FENCE => Self::Numbered(*last),
             [Value::Nil, _] => Self::Not,

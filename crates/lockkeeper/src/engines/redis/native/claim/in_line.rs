@@ -1,6 +1,10 @@
 //! What a claim does when the key is not simply free: asks by script, stands in line, hears of its grant.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use super::{
     super::{
@@ -8,7 +12,7 @@ use super::{
             call::Call,
             connection::{Connection, Haste},
             digits::Digits,
-            refusal::strange,
+            refusal::{first_error, strange},
             reply::Answer,
             resp::Value,
             words::millis,
@@ -16,7 +20,7 @@ use super::{
         ASK,
         packing::{Keys, push_script},
     },
-    LONGEST_PLACE, NativeClaim, Stage, TURNS,
+    LONGEST_PLACE, NativeClaim, Quick, Stage, TURNS,
 };
 use crate::{
     engine::{Attempt, Grant, Lease, Moment, Order, Patience},
@@ -35,15 +39,34 @@ impl NativeClaim {
         self.asked(&replies, &at)
     }
 
-    /// The same for a key that is known to be contended, if that can be done right now. Where the answer will
-    /// be, and where it was sent.
-    pub(super) fn ask_at_once(&mut self, now: Moment) -> Option<(Arc<Answer>, Arc<Connection>)> {
-        let at = self.shared.client.at_hand(self.names.slot, now)?;
+    /// The same for a key that is known to be contended, if that can be done right now.
+    pub(super) fn ask_at_once(&mut self, now: Moment) -> bool {
+        let slot = self.names.slot;
+        let Some(at) = self.shared.client.at_hand_again(&mut self.familiar, slot, now) else {
+            return false;
+        };
         self.note_ask(&at, now);
+        self.quick = Quick::Ask;
         let answer = Arc::clone(Answer::kept(&mut self.answer, 1));
-        at.send_packed(&answer, now, Haste::of_caller(), |out| self.push_ask(out, &at));
-        self.at = Some(Arc::clone(&at));
-        Some((answer, at))
+        at.send_packed(answer, now, Haste::of_caller(), |out| self.push_ask(out, &at));
+        self.at = Some(at);
+        true
+    }
+
+    /// What came of it, if nothing is out of the ordinary.
+    pub(super) fn poll_ask(&mut self, context: &Context<'_>) -> Poll<Result<Option<Attempt>>> {
+        let Some(answer) = &self.answer else { return Poll::Ready(Ok(None)) };
+        let replies = ready!(answer.poll(context, std::mem::take))?;
+        // Errors are read, and redirections followed, by those who ask by all means.
+        let Some(at) = self.at.clone().filter(|_| first_error(&replies).is_none()) else {
+            self.quick = Quick::Neither;
+            return Poll::Ready(Ok(None));
+        };
+        let answer = self.asked(&replies, &at)?;
+        if let Attempt::Granted(_) = &answer {
+            self.shared.contended.remove(self.names.bucket);
+        }
+        Poll::Ready(Ok(Some(answer)))
     }
 
     fn note_ask(&mut self, at: &Arc<Connection>, now: Moment) {
@@ -89,7 +112,7 @@ impl NativeClaim {
     }
 
     /// What came of asking there.
-    pub(super) fn asked(&mut self, replies: &[Value], at: &Connection) -> Result<Attempt> {
+    fn asked(&mut self, replies: &[Value], at: &Connection) -> Result<Attempt> {
         if let [Value::Int(0)] = replies {
             self.stage = Stage::InLine;
             return Ok(Attempt::Busy { retry_in: Some(self.place() / 3) });

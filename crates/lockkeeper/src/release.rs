@@ -1,0 +1,95 @@
+//! The end of a hold whose guard waits for it: told from the guard's own task, and mostly confirmed after one
+//! trip. Only what takes more is made an errand.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use crate::{
+    engine::Claim,
+    errand,
+    error::Result,
+    held::{Held, Taken},
+    limit::CallLimit,
+    line::Line,
+    steward::{Drivable, Errand},
+};
+
+/// Ends a hold at the engine, then asks again if somebody joined the line meanwhile.
+pub(crate) struct Release {
+    held: Arc<Held>,
+    stage: Stage,
+}
+
+enum Stage {
+    Sent(Sent),
+    Errand(Errand<Result<()>>),
+    Done,
+}
+
+impl Stage {
+    fn errand(held: &Arc<Held>, taken: Taken) -> Self {
+        Self::Errand(Box::pin(errand::release(Arc::clone(held), taken)))
+    }
+}
+
+/// A release that was sent the quick way.
+struct Sent {
+    claim: Box<dyn Claim>,
+    limit: CallLimit,
+}
+
+impl Release {
+    pub(crate) fn begin(held: Arc<Held>) -> Self {
+        let stage = match held.take() {
+            Taken::Claim(mut claim) => {
+                let now = held.line.house.clock.now();
+                match claim.send_release() {
+                    true => Stage::Sent(Sent { claim, limit: CallLimit::new(now) }),
+                    false => Stage::errand(&held, Taken::Claim(claim)),
+                }
+            }
+            taken => Stage::errand(&held, taken),
+        };
+        Self { held, stage }
+    }
+}
+
+impl Future for Release {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let Self { held, stage } = &mut *self;
+        let line = &held.line;
+        if let Stage::Sent(sent) = stage {
+            let answer = match sent.claim.poll_release(context) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => Err(ready!(sent.limit.poll(line, context))),
+            };
+            sent.limit.end(line);
+            if let Stage::Sent(Sent { claim, .. }) = std::mem::replace(stage, Stage::Done) {
+                let answer = match answer {
+                    Ok(false) => {
+                        *stage = Stage::errand(held, Taken::Claim(claim));
+                        return self.poll(context);
+                    }
+                    answer => errand::given_back(line, claim, answer.map(drop)),
+                };
+                errand::ask_if_wanted(line);
+                return Poll::Ready(answer);
+            }
+        }
+        match stage {
+            Stage::Errand(errand) => errand.as_mut().poll(context),
+            Stage::Sent(_) | Stage::Done => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl Drivable for Release {
+    fn line(&self) -> &Line {
+        &self.held.line
+    }
+}
