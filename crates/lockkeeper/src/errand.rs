@@ -2,6 +2,7 @@
 //! claim and runs to its end.
 
 use std::{
+    future::poll_fn,
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -40,6 +41,9 @@ pub(crate) fn answered(
                 Ok(()) => return None,
                 Err(unwanted) => Err(unwanted),
             }
+        }
+        answer if first.wish.patience == Patience::Waits => {
+            return begin_to_wait(line, first, claim, answer);
         }
         answer => Ok((claim, answer)),
     };
@@ -110,19 +114,8 @@ async fn turned_away(
 ) -> Next {
     match first.wish.patience {
         Patience::Waits => {
-            if answer.is_ok() {
-                line.note(Word::Busy);
-            }
-            // From here on it may take long. An engine without a network is waited for by blocking
-            // calls, which no caller's task should have in hands.
-            let errand = waiting(line.clone(), Arc::clone(first), claim, retry_in(answer));
-            match line.house.profile.answers {
-                Answers::AtOnce => line.house.steward.adopt(errand),
-                Answers::Later => {
-                    let at_hand = AtHand::new(errand);
-                    line.keep_at_hand(&at_hand);
-                    at_hand.drive(&line.house.steward).await;
-                }
+            if let Some(wait) = begin_to_wait(line, Arc::clone(first), claim, answer) {
+                wait.await;
             }
             Next::Nothing
         }
@@ -144,6 +137,33 @@ async fn turned_away(
             };
             line.answer_first(first, answer);
             Next::Ask
+        }
+    }
+}
+
+/// Waits with a claim that did not win. Answers what the caller's own task has of it to drive.
+fn begin_to_wait(
+    line: &Line,
+    first: Arc<Seat>,
+    claim: Box<dyn Claim>,
+    answer: Result<Attempt>,
+) -> Option<Errand> {
+    if answer.is_ok() {
+        line.note(Word::Busy);
+    }
+    // From here on it may take long. An engine without a network is waited for by blocking
+    // calls, which no caller's task should have in hands.
+    let line = line.clone();
+    let wait: Errand = Box::pin(wait(line.clone(), first, claim, retry_in(answer)));
+    match line.house.profile.answers {
+        Answers::AtOnce => {
+            line.house.steward.adopt(wait);
+            None
+        }
+        Answers::Later => {
+            let at_hand = AtHand::new(wait);
+            line.keep_at_hand(&at_hand);
+            Some(Box::pin(async move { at_hand.drive(&line.house.steward).await }))
         }
     }
 }
@@ -173,7 +193,7 @@ async fn wait(
             break;
         }
         let sent_at = house.clock.now();
-        answer = match line.limited(sent_at, claim.attempt(sent_at)).await {
+        answer = match attempt(&line, &mut *claim, sent_at).await {
             Ok(Attempt::Granted(grant)) => {
                 match line.granted(claim, &grant, sent_at, wish.terms.clone()) {
                     Ok(()) => return,
@@ -210,13 +230,15 @@ pub(crate) fn asking_with(
     })
 }
 
-fn waiting(
-    line: Line,
-    first: Arc<Seat>,
-    claim: Box<dyn Claim>,
-    answer: Result<Option<Duration>>,
-) -> Errand {
-    Box::pin(wait(line, first, claim, answer))
+/// Asks the quick way, which may be known to the claim by now, or at length.
+async fn attempt(line: &Line, claim: &mut dyn Claim, sent_at: Moment) -> Result<Attempt> {
+    if claim.send_attempt(sent_at) {
+        let answer = poll_fn(|context| claim.poll_attempt(context));
+        if let Some(attempt) = line.limited(sent_at, answer).await? {
+            return Ok(attempt);
+        }
+    }
+    line.limited(sent_at, claim.attempt(sent_at)).await
 }
 
 enum Rest {

@@ -193,9 +193,9 @@ impl<'a> Driver<'a> {
 }
 
 fn hear(connection: &Connection, channel: &[u8], text: &[u8]) {
-    // What comes on our own channel begins with the name of the one it is for.
+    // What comes on our own channel begins with a letter and the name of the one it is for.
     let own = connection.channel.as_bytes() == channel;
-    let topic = if own { text.get(..32) } else { Some(channel) };
+    let topic = if own { text.get(1..33) } else { Some(channel) };
     if let Some(topic) = topic {
         connection.ears.tell(topic, text);
     }

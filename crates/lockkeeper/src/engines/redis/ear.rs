@@ -1,9 +1,10 @@
 //! What claims hear from the server.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     future::poll_fn,
-    sync::{Arc, Mutex},
+    iter,
+    sync::{Arc, Mutex, PoisonError},
     task::{Poll, Waker},
 };
 
@@ -15,17 +16,29 @@ pub(super) struct Ear(Mutex<Heard>);
 
 #[derive(Debug, Default)]
 struct Heard {
-    message: Option<Vec<u8>>,
+    /// The last message, if it was not read; its room is kept for the next.
+    message: Vec<u8>,
+    has_message: bool,
     rung: bool,
     listener: Option<Waker>,
 }
 
 impl Ear {
+    /// Makes it as good as new, if nobody else has it.
+    pub(super) fn forget_all(ear: &mut Arc<Self>) -> bool {
+        let Some(ear) = Arc::get_mut(ear) else { return false };
+        let heard = ear.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        (heard.has_message, heard.rung, heard.listener) = (false, false, None);
+        true
+    }
+
     /// Tells of a message; without one, that it is worth asking again.
     pub(super) fn tell(&self, message: Option<&[u8]>) {
         let mut heard = locked(&self.0);
         if let Some(message) = message {
-            heard.message = Some(message.to_vec());
+            heard.message.clear();
+            heard.message.extend_from_slice(message);
+            heard.has_message = true;
         }
         heard.rung = true;
         let listener = heard.listener.take();
@@ -33,8 +46,10 @@ impl Ear {
         listener.into_iter().for_each(Waker::wake);
     }
 
-    pub(super) fn take_message(&self) -> Option<Vec<u8>> {
-        locked(&self.0).message.take()
+    /// Reads the last message, once.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        let mut heard = locked(&self.0);
+        if std::mem::take(&mut heard.has_message) { read(&heard.message) } else { None }
     }
 
     /// Ends when something was heard since the last time.
@@ -57,29 +72,53 @@ impl Ear {
 #[derive(Debug, Default)]
 pub(super) struct Ears(Mutex<ByTopic>);
 
-type ByTopic = HashMap<Box<[u8]>, Vec<Arc<Ear>>, foldhash::fast::RandomState>;
+type ByTopic = HashMap<Box<[u8]>, Listeners, foldhash::fast::RandomState>;
+
+/// Nearly always one.
+#[derive(Debug)]
+struct Listeners {
+    first: Arc<Ear>,
+    more: Vec<Arc<Ear>>,
+}
+
+impl Listeners {
+    fn all(&self) -> impl Iterator<Item = &Arc<Ear>> {
+        iter::once(&self.first).chain(&self.more)
+    }
+}
 
 impl Ears {
     /// Answers whether this is the first ear for the topic.
     pub(super) fn add(&self, topic: &[u8], ear: &Arc<Ear>) -> bool {
-        let mut ears = locked(&self.0);
-        let known = ears.entry(topic.into()).or_default();
-        if !known.iter().any(|other| Arc::ptr_eq(other, ear)) {
-            known.push(Arc::clone(ear));
+        match locked(&self.0).entry(topic.into()) {
+            Entry::Vacant(place) => {
+                place.insert(Listeners { first: Arc::clone(ear), more: Vec::new() });
+                true
+            }
+            Entry::Occupied(mut known) => {
+                let known = known.get_mut();
+                if !known.all().any(|other| Arc::ptr_eq(other, ear)) {
+                    known.more.push(Arc::clone(ear));
+                }
+                false
+            }
         }
-        known.len() == 1
     }
 
     /// Answers whether that was the last ear for the topic.
     pub(super) fn remove(&self, topic: &[u8], ear: &Arc<Ear>) -> bool {
         let mut ears = locked(&self.0);
         let Some(known) = ears.get_mut(topic) else { return false };
-        known.retain(|other| !Arc::ptr_eq(other, ear));
-        let is_last = known.is_empty();
-        if is_last {
-            ears.remove(topic);
+        known.more.retain(|other| !Arc::ptr_eq(other, ear));
+        if !Arc::ptr_eq(&known.first, ear) {
+            return false;
         }
-        is_last
+        if let Some(next) = known.more.pop() {
+            known.first = next;
+            return false;
+        }
+        ears.remove(topic);
+        true
     }
 
     /// Whether anybody listens for the topic.
@@ -88,10 +127,9 @@ impl Ears {
     }
 
     pub(super) fn tell(&self, topic: &[u8], message: &[u8]) {
-        let (first, more) = match locked(&self.0).get(topic).map(|known| &known[..]) {
-            // Nearly always one.
-            Some([first, more @ ..]) => (Arc::clone(first), more.to_vec()),
-            _ => return,
+        let (first, more) = match locked(&self.0).get(topic) {
+            Some(known) => (Arc::clone(&known.first), known.more.clone()),
+            None => return,
         };
         first.tell(Some(message));
         more.iter().for_each(|ear| ear.tell(Some(message)));
@@ -100,6 +138,6 @@ impl Ears {
     /// The connection is gone: whoever listened must ask again.
     pub(super) fn tell_the_end(&self) {
         let all = std::mem::take(&mut *locked(&self.0));
-        all.values().flatten().for_each(|ear| ear.tell(None));
+        all.values().flat_map(Listeners::all).for_each(|ear| ear.tell(None));
     }
 }

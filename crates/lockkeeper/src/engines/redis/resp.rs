@@ -52,6 +52,13 @@ impl Value {
         }
     }
 
+    pub(super) fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     pub(super) fn as_list(&self) -> Option<&[Value]> {
         match self {
             Self::List(list) => Some(list),

@@ -1,11 +1,10 @@
 -- Asks for a lock that is not simply free.
--- KEYS: lock, line, counter. ARGV: a place up to what the clock shows when it ends; the rest of it; "ttl|since";
--- and if anything is out of the ordinary, letters: "t" if it only tries, "b" if it barges, "a" if it asks again,
--- "u" if the fence counter may not have been lifted.
+-- KEYS: lock, line, counter. ARGV: a place without its end; the ttl; and if anything is out of the ordinary, letters:
+-- "t" if it only tries, "b" if it barges, "a" if it asks again, "u" if the fence counter may not have been lifted.
 -- Answers "granted" and the last of its fences, or "kept" if it was ours already; or "busy" and in how many
 -- milliseconds the lease is over; or "strange".
-local letters = ARGV[4] or ''
-local owner, value = sub(ARGV[1], 1, 32), call('GET', lock)
+local letters, place, answer = ARGV[3] or ''
+local owner, value = sub(ARGV[1], 2, 33), call('GET', lock)
 
 local function digits(number)
   return string.format('%d', number)
@@ -34,28 +33,25 @@ if is_ours or is_free and (not first or first == owner or is('b')) then
     local _, place = find_place(owner)
     if place then call('LREM', line, 1, place) end
   end
-  local lease, since = string.match(ARGV[3], '(%d+)|(%d+)')
-  local mine = owner .. '|' .. since .. '|' .. sub(ARGV[2], 33)
+  local lease, mine = ARGV[2], owner .. '|' .. sub(ARGV[1], 72, 81) .. '|' .. sub(ARGV[1], 82)
   if first then
     mine, lease = '!' .. mine, digits(lease + LONGEST_PLACE)
   end
   call('SET', lock, mine, 'PX', lease)
-  return (is_ours and 'kept ' or 'granted ') .. digits(take_numbers(counter, is_lifted))
-end
-
-if not is('t') then
-  local place = ARGV[1] .. digits((starts_anew and 900000 or clock) - LONGEST_PLACE) .. ARGV[2]
-  local at = is('a') and find_place(owner)
+  answer = is_ours and 'kept ' or 'granted '
+elseif not is('t') then
+  local ends = (starts_anew and 900000 or clock) - LONGEST_PLACE
+  local mine, at = struct.pack('<c0I4', ARGV[1], ends), is('a') and find_place(owner)
   if at then
-    call('LSET', line, at, place)
+    call('LSET', line, at, mine)
   else
-    call('RPUSH', line, place)
+    call('RPUSH', line, mine)
   end
   if starts_anew then call('PEXPIRE', line, '900000') end
   if unmarked then
     call('SET', lock, '!' .. unmarked, 'PX', digits(ends_in + LONGEST_PLACE))
   end
 end
-if not first then return 'busy ' .. digits(math.max(ends_in, 1)) end
--- The lock is free, and another is first.
-local second, answer = call('TIME')[1], 'busy ' .. LONGEST_PLACE
+if not answer then
+  if not first then return 'busy ' .. digits(math.max(ends_in, 1)) end
+  -- The lock is free, and another is first.

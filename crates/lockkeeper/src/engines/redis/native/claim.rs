@@ -26,7 +26,7 @@ use super::{
     },
     Shared,
     names::Names,
-    packing::{PackedTake, TURNS_IF_FREE},
+    packing::{PackedAsk, PackedTake, TURNS_IF_FREE},
 };
 use crate::{
     engine::{Attempt, Claim, Grant, Lease, Moment, Request, Standing},
@@ -66,6 +66,7 @@ pub(super) struct NativeClaim {
     /// Whether the key was wanted before, and probably will be again; then, what is sent for it.
     is_again: bool,
     packed: Option<PackedTake>,
+    packed_ask: Option<PackedAsk>,
     /// All its names, once it has asked by script.
     all_words: Option<Vec<u8>>,
     /// Where the answer to the last call of the common way is, or will be; and how it asked, if it did.
@@ -80,6 +81,8 @@ enum Quick {
     Take,
     /// For one that is contended.
     Ask,
+    /// Not at all: it was told of its grant.
+    Heard,
     /// They do not do.
     Neither,
 }
@@ -115,6 +118,7 @@ impl NativeClaim {
             grant: None,
             is_again: false,
             packed: None,
+            packed_ask: None,
             all_words: None,
             answer: None,
             quick: Quick::Take,
@@ -163,14 +167,6 @@ fn number(replies: &[Value]) -> Option<i64> {
 #[async_trait]
 impl Claim for NativeClaim {
     async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
-        // Whether replicas know of a grant that was told by message is not known here.
-        if self.stage == Stage::InLine
-            && !self.shared.client.waits_for_replicas()
-            && let Some(grant) = self.heard(now)
-        {
-            self.grant = Some(grant.clone());
-            return Ok(Attempt::Granted(grant));
-        }
         if self.send_attempt(now)
             && let Some(answer) = poll_fn(|context| self.poll_attempt(context)).await?
         {
@@ -184,20 +180,25 @@ impl Claim for NativeClaim {
         if self.since == 0 {
             self.since = self.shared.wall.second(now);
         }
-        if self.stage != Stage::Nothing
-            || matches!(self.quick, Quick::Neither)
-            || self.shared.client.waits_for_replicas()
-        {
+        // Whether replicas know of a grant is not known so.
+        if self.shared.client.waits_for_replicas() {
             return false;
         }
-        let is_contended = self.shared.contended.has(self.names.bucket);
-        if is_contended { self.ask_at_once(now) } else { self.take_at_once(now) }
+        match (self.stage, self.quick) {
+            (Stage::InLine, _) => self.hear(now),
+            (Stage::Nothing, Quick::Take | Quick::Ask | Quick::Heard) => {
+                let is_contended = self.shared.contended.has(self.names.bucket);
+                if is_contended { self.ask_at_once(now) } else { self.take_at_once(now) }
+            }
+            _ => false,
+        }
     }
 
     fn poll_attempt(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Attempt>>> {
         let attempt = ready!(match self.quick {
             Quick::Take => self.poll_take(context),
             Quick::Ask => self.poll_ask(context),
+            Quick::Heard => Poll::Ready(Ok(self.grant.clone().map(Attempt::Granted))),
             Quick::Neither => Poll::Ready(Ok(None)),
         })?;
         if let Some(Attempt::Granted(grant)) = &attempt {
@@ -268,13 +269,13 @@ impl Claim for NativeClaim {
         }
         let known = &self.request;
         if known.ttl != request.ttl || !Arc::ptr_eq(&known.label, &request.label) {
-            self.packed = None;
+            (self.packed, self.packed_ask) = (None, None);
         }
         self.owner = hex(request.owner);
         self.request = request;
         self.since = 0;
         self.n_asks = 0;
-        self.ear = None;
+        self.ear.take_if(|ear| !Ear::forget_all(ear));
         self.grant = None;
         self.is_again = true;
         self.quick = Quick::Take;

@@ -1,6 +1,6 @@
 //! Who holds, who waits.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use async_trait::async_trait;
 
@@ -24,7 +24,8 @@ use crate::{
 const KEYS_AT_ONCE: &[u8] = b"1000";
 /// The parts of values and places, as `names.lua` says.
 const OWNER_LENGTH: usize = 32;
-const INFO_AT: usize = 76;
+const SECOND_AT: usize = 71;
+const INFO_AT: usize = 81;
 
 #[async_trait]
 impl Inspector for Native {
@@ -42,8 +43,8 @@ impl Inspector for Native {
             return Err(strange(&replies));
         };
         Ok(Who {
-            holder: lock.as_text().and_then(|value| holder(value, *lasts_ms)),
-            line: line.iter().filter_map(|place| waiter(place.as_text()?, *clock)).collect(),
+            holder: lock.as_bytes().and_then(|value| holder(value, *lasts_ms)),
+            line: line.iter().filter_map(|place| waiter(place.as_bytes()?, *clock)).collect(),
         })
     }
 
@@ -86,20 +87,22 @@ impl Inspector for Native {
 }
 
 /// The holder, unless its lease is over: a key with a line outlives it.
-fn holder(value: &str, lasts_ms: i64) -> Option<Party> {
-    let Some(marked) = value.strip_prefix('!') else { return granted(value) };
+fn holder(value: &[u8], lasts_ms: i64) -> Option<Party> {
+    let Some(marked) = value.strip_prefix(b"!") else { return granted(value) };
     if u128::try_from(lasts_ms).ok()? <= LONGEST_PLACE.as_millis() {
         return None;
     }
     granted(marked).or_else(|| {
-        let (place, second) = marked.split_at_checked(marked.len().checked_sub(10)?)?;
-        Some(Party { since_us: micros(second), ..party(place.get(INFO_AT..)?) })
+        let (place, _) = place(value)?;
+        let second = std::str::from_utf8(place.get(SECOND_AT..INFO_AT)?).ok()?;
+        Some(Party { since_us: micros(second), ..party(&text(place.get(INFO_AT..)?)) })
     })
 }
 
 /// One who took the lock by itself.
-fn granted(value: &str) -> Option<Party> {
-    let (since, info) = value.get(OWNER_LENGTH..)?.strip_prefix('|')?.split_once('|')?;
+fn granted(value: &[u8]) -> Option<Party> {
+    let rest = text(value.get(OWNER_LENGTH..)?.strip_prefix(b"|")?);
+    let (since, info) = rest.split_once('|')?;
     Some(Party { since_us: micros(since), ..party(info) })
 }
 
@@ -108,9 +111,19 @@ fn micros(second: &str) -> Option<u64> {
 }
 
 /// One who waits, unless it has not been heard of for long.
-fn waiter(place: &str, clock: i64) -> Option<Party> {
-    let ends_at: i64 = place.get(38..44)?.parse().ok()?;
-    (clock > ends_at).then(|| party(place.get(INFO_AT..).unwrap_or_default()))
+fn waiter(whole: &[u8], clock: i64) -> Option<Party> {
+    let (place, ends_at) = place(whole)?;
+    (clock > ends_at).then(|| party(&text(place.get(INFO_AT..).unwrap_or_default())))
+}
+
+/// A place without its end, and what the clock shows then.
+fn place(whole: &[u8]) -> Option<(&[u8], i64)> {
+    let (place, ends_at) = whole.split_last_chunk()?;
+    Some((place, u32::from_le_bytes(*ends_at).into()))
+}
+
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
 }
 
 fn party(info: &str) -> Party {
@@ -130,19 +143,21 @@ mod tests {
     #[test]
     fn values_and_places_are_read() {
         let owner = "0".repeat(32);
-        let party = holder(&format!("{owner}|17|42|box|a|b"), 5).unwrap();
+        let held = |value: &str, lasts_ms| holder(value.as_bytes(), lasts_ms);
+        let party = held(&format!("{owner}|17|42|box|a|b"), 5).unwrap();
         assert_eq!((party.pid, party.since_us), (Some(42), Some(17_000_000)));
         assert_eq!(party.label.as_deref(), Some("a|b"));
-        assert!(holder(&format!("!{owner}|17|42|box|x"), 3001).is_some());
-        assert!(holder(&format!("!{owner}|17|42|box|x"), 3000).is_none());
+        assert!(held(&format!("!{owner}|17|42|box|x"), 3001).is_some());
+        assert!(held(&format!("!{owner}|17|42|box|x"), 3000).is_none());
         let channel = "lk:0123456789abcdef:00000001";
-        let place = format!("{owner}0000018970006000{channel}42|box|me");
+        let place = format!("!{owner}0000016000{channel}170000000242|box|me");
+        let place = [place.as_bytes(), &897_000_u32.to_le_bytes()].concat();
         let party = waiter(&place, 897_001).unwrap();
         assert_eq!((party.pid, party.label.as_deref()), (Some(42), Some("me")));
         assert!(waiter(&place, 897_000).is_none());
-        let party = holder(&format!("!{place}1700000002"), 5000).unwrap();
+        let party = holder(&place, 5000).unwrap();
         assert_eq!((party.pid, party.label.as_deref()), (Some(42), Some("me")));
         assert_eq!(party.since_us, Some(1_700_000_002_000_000));
-        assert!(holder("!", 5000).is_none() && holder("!é", 5000).is_none());
+        assert!(held("!", 5000).is_none() && held("!é", 5000).is_none());
     }
 }

@@ -4,7 +4,7 @@
 local LONGEST_PLACE = 3000 -- ms
 local clock = redis.call('PTTL', KEYS[2])
 local starts_anew = clock <= 110000
-if not starts_anew and not ARGV[4] then
-  redis.call('RPUSH', KEYS[2], ARGV[1] .. string.format('%d', clock - LONGEST_PLACE) .. ARGV[2])
+if not starts_anew and not ARGV[3] then
+  redis.call('RPUSH', KEYS[2], struct.pack('<c0I4', ARGV[1], clock - LONGEST_PLACE))
   return 0
 end

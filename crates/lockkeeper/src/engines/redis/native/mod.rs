@@ -28,10 +28,13 @@ static ASK: LazyLock<Script> = LazyLock::new(|| {
     Script::new(&[
         include_str!("join.lua"),
         include_str!("names.lua"),
-        include_str!("numbers.lua"),
         include_str!("places.lua"),
         include_str!("ask.lua"),
         include_str!("hand_over.lua"),
+        "  answer = 'busy ' .. LONGEST_PLACE\nend\n",
+        include_str!("numbers.lua"),
+        "if not place then return answer .. digits(last) end\n",
+        include_str!("tell.lua"),
     ])
 });
 /// The parts in this order, so that what is seldom needed costs nothing before. Whether the fence counter
@@ -42,8 +45,9 @@ fn release(is_lifted: &str) -> Script {
         include_str!("release.lua"),
         include_str!("names.lua"),
         include_str!("release_marked.lua"),
-        include_str!("numbers.lua"),
         include_str!("hand_over.lua"),
+        include_str!("numbers.lua"),
+        include_str!("tell.lua"),
     ])
 }
 static RELEASE: LazyLock<Script> = LazyLock::new(|| release("local is_lifted = false\n"));

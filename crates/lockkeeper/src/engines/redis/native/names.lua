@@ -3,16 +3,17 @@
 --
 -- Its value is "owner|since|info" while nobody waits. When there may be a line, the value begins with "!", which
 -- sends everybody the slow way, and the key outlives its lease by the longest place: it is "!owner|since|info",
--- or, after a hand-over, "!" and the place, and the second it happened in.
+-- or, after a hand-over, the place of the one who has it.
 --
--- The line is a list of places. A place is, letter by letter: owner 32, number of the ask 6, what the clock shows when
--- it ends 6, how long the key lasts if it is handed over 4 (3000 more than the hold), channel 28, info. Nothing is
--- searched in it: that costs more than the commands do, and so do arguments, answers that are lists and numbers
--- that are printed. There are few of them here.
+-- The line is a list of places. A place is, letter by letter: "!" 1, owner 32, number of the ask 6, how long the key
+-- lasts if it is handed over 4 (3000 more than the hold), channel 28, the second of the ask 10, info; and at its end, in
+-- four bytes, what the clock shows when it ends. Nothing is searched in it: that costs more than the commands do,
+-- and so do arguments, answers that are lists, numbers that are printed and texts that are put together. There are
+-- few of them here.
 --
 -- The clock is how many milliseconds are left until the line expires; to ask for the time costs three times as much.
--- A line lasts for 900000 of them, and is given as many again when 110000 are left: so the clock has always six
--- digits. Those who died just before that are taken for alive, and cost their short lease.
+-- A line lasts for 900000 of them, and is given as many again when 110000 are left. Those who died just before that
+-- are taken for alive, and cost their short lease.
 local call, sub, lock, line, counter = redis.call, string.sub, KEYS[1], KEYS[2], KEYS[3]
 if not line then
   local brace = string.find(lock, '}', 1, true)

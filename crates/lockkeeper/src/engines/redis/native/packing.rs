@@ -60,13 +60,13 @@ pub(super) enum Keys<'a> {
     All(&'a [u8]),
 }
 
-/// Runs a script; arguments may come in parts.
+/// Runs a script; arguments may come in parts. Answers where they begin.
 pub(super) fn push_script(
     out: &mut Vec<u8>,
     script: &Script,
     keys: Keys<'_>,
     arguments: &[&[&[u8]]],
-) {
+) -> usize {
     let (n_keys, how_many, words) = match keys {
         Keys::Lock(words) => (1, b"$1\r\n1\r\n", words),
         Keys::All(words) => (3, b"$1\r\n3\r\n", words),
@@ -75,21 +75,51 @@ pub(super) fn push_script(
     for part in [&script.start, &how_many[..], words] {
         out.extend_from_slice(part);
     }
+    let arguments_at = out.len();
     for argument in arguments {
         push_word(out, argument);
     }
+    arguments_at
 }
 
-/// Releases the lock, or leaves the line; one reply. Whoever is handed the lock has it since that second.
-pub(super) fn push_release(
-    out: &mut Vec<u8>,
-    keys: Keys<'_>,
-    owner: &[u8],
-    second: u64,
-    is_lifted: bool,
-) {
+/// Releases the lock, or leaves the line; one reply.
+pub(super) fn push_release(out: &mut Vec<u8>, keys: Keys<'_>, owner: &[u8], is_lifted: bool) {
     let script = if is_lifted { &RELEASE_LIFTED } else { &RELEASE };
-    push_script(out, script, keys, &[&[owner], &[Digits::of(second).as_bytes()]]);
+    push_script(out, script, keys, &[&[owner]]);
+}
+
+/// What was packed to ask by script, for the next time: most of it is the same.
+#[derive(Debug)]
+pub(super) struct PackedAsk {
+    bytes: Box<[u8]>,
+    /// Where the place begins, whose parts are as long as `names.lua` says.
+    place_at: usize,
+}
+
+impl PackedAsk {
+    /// Keeps what was packed, whose first argument is the place.
+    pub(super) fn new(packed: &[u8], arguments_at: usize) -> Self {
+        let header = packed[arguments_at..].iter().take_while(|byte| **byte != b'!').count();
+        Self { bytes: packed.into(), place_at: arguments_at + header }
+    }
+
+    /// The same for another owner, ask and second, if it is sent over the same connection.
+    pub(super) fn again(
+        &mut self,
+        owner: &[u8; 32],
+        ask: [u8; 6],
+        channel: &str,
+        second: &[u8],
+    ) -> Option<&[u8]> {
+        let place = &mut self.bytes[self.place_at..];
+        if &place[43..71] != channel.as_bytes() || second.len() != 10 {
+            return None;
+        }
+        place[1..33].copy_from_slice(owner);
+        place[33..39].copy_from_slice(&ask);
+        place[71..81].copy_from_slice(second);
+        Some(&self.bytes)
+    }
 }
 
 #[cfg(test)]
@@ -118,14 +148,24 @@ mod tests {
         push_take(&mut packed, &names, &[&[b'2'; 32], b"|", since, b"|x"], 10_000);
         assert_eq!(next, packed);
         packed.clear();
-        push_release(&mut packed, Keys::Lock(names.lock_word()), b"owner", 17, true);
-        assert_eq!(
-            packed,
-            Call::script(&RELEASE_LIFTED, &[names.lock()], &[b"owner", b"17"]).bytes
-        );
+        push_release(&mut packed, Keys::Lock(names.lock_word()), b"owner", true);
+        assert_eq!(packed, Call::script(&RELEASE_LIFTED, &[names.lock()], &[b"owner"]).bytes);
         packed.clear();
-        push_release(&mut packed, Keys::All(&names.all_words()), b"owner", 17, false);
+        push_release(&mut packed, Keys::All(&names.all_words()), b"owner", false);
         let keys = [names.lock(), &names.line().concat(), &names.counter().concat()];
-        assert_eq!(packed, Call::script(&RELEASE, &keys, &[b"owner", b"17"]).bytes);
+        assert_eq!(packed, Call::script(&RELEASE, &keys, &[b"owner"]).bytes);
+    }
+
+    #[test]
+    fn what_was_packed_to_ask_serves_another_ask_over_the_same_connection() {
+        let (here, there) = ("lk:0123456789abcdef:00000001", "lk:0123456789abcdef:00000002");
+        let ask = |owner: &str, ask: &str, second: &str| {
+            format!("!$90\r\n!{}{ask}6000{here}{second}42|box|me", owner.repeat(32)).into_bytes()
+        };
+        let mut kept = PackedAsk::new(&ask("1", "000001", "1700000000"), 1);
+        let (owner, second) = ([b'2'; 32], b"1700000001");
+        assert_eq!(kept.again(&owner, *b"000002", there, second), None);
+        let again = kept.again(&owner, *b"000002", here, second).unwrap();
+        assert_eq!(again, ask("2", "000002", "1700000001"));
     }
 }

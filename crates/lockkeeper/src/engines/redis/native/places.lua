@@ -5,7 +5,7 @@ local function first_in_line()
   while true do
     local place = call('LINDEX', line, 0)
     if not place then return nil end
-    if clock - sub(place, 39, 44) > 0 then return sub(place, 1, 32) end
+    if clock > struct.unpack('<I4', place, #place - 3) then return sub(place, 2, 33) end
     call('LPOP', line)
   end
 end
@@ -13,6 +13,6 @@ end
 -- Where somebody stands, and as what.
 local function find_place(owner)
   for i, place in ipairs(call('LRANGE', line, 0, -1)) do
-    if sub(place, 1, 32) == owner then return i - 1, place end
+    if sub(place, 2, 33) == owner then return i - 1, place end
   end
 end

@@ -110,8 +110,7 @@ impl NativeClaim {
                 at.send_release(caller, now, haste, release, None);
             }
             keys => at.send_packed(answer, now, haste, |out| {
-                let second = self.shared.wall.second(now);
-                push_release(out, keys, &self.owner, second, is_lifted);
+                push_release(out, keys, &self.owner, is_lifted);
             }),
         }
         self.released_at = Some(at);

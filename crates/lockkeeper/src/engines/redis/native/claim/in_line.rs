@@ -18,7 +18,7 @@ use super::{
             words::millis,
         },
         ASK,
-        packing::{Keys, push_script},
+        packing::{Keys, PackedAsk, push_script},
     },
     LONGEST_PLACE, NativeClaim, Quick, Stage, TURNS,
 };
@@ -80,8 +80,21 @@ impl NativeClaim {
     }
 
     /// What `ask.lua` wants to know; the parts of a place are as long as `names.lua` says.
-    fn push_ask(&self, out: &mut Vec<u8>, at: &Connection) {
-        let request = &self.request;
+    fn push_ask(&mut self, out: &mut Vec<u8>, at: &Connection) {
+        let (ask, second) = (self.ask_number(), Digits::of(self.shared.wall.second(self.asked_at)));
+        let is_plain = self.request.patience == Patience::Waits
+            && self.request.order == Order::FirstCome
+            && self.n_asks == 1
+            && self.is_lifted_at(at);
+        let packed = self.packed_ask.as_mut().filter(|_| is_plain);
+        let again = |packed: &mut PackedAsk| {
+            let packed = packed.again(&self.owner, ask, &at.channel, second.as_bytes());
+            packed.map(|packed| out.extend_from_slice(packed)).is_some()
+        };
+        if packed.is_some_and(again) {
+            return;
+        }
+        let (start, request) = (out.len(), &self.request);
         let letters = [
             (b't', request.patience == Patience::Tries),
             (b'b', request.order == Order::Barging),
@@ -92,15 +105,23 @@ impl NativeClaim {
         let letters: Vec<u8> = letters.collect();
         let key_lasts = Digits::of(millis(self.place() + LONGEST_PLACE));
         let (whose, label) = (self.shared.whose.as_bytes(), request.label.as_bytes());
-        let (ttl, since) = (Digits::of(millis(request.ttl)), Digits::of(self.since));
-        let arguments: [&[&[u8]]; 4] = [
-            &[&self.owner, &self.ask_number()],
-            &[key_lasts.as_bytes(), at.channel.as_bytes(), whose, label],
-            &[ttl.as_bytes(), b"|", since.as_bytes()],
-            &[&letters],
+        let (channel, ttl) = (at.channel.as_bytes(), Digits::of(millis(request.ttl)));
+        let place: [&[u8]; 8] = [
+            b"!",
+            &self.owner,
+            &ask,
+            key_lasts.as_bytes(),
+            channel,
+            second.as_bytes(),
+            whose,
+            label,
         ];
-        let n_arguments = if letters.is_empty() { 3 } else { 4 };
-        push_script(out, &ASK, self.keys(), &arguments[..n_arguments]);
+        let arguments: [&[&[u8]]; 3] = [&place, &[ttl.as_bytes()], &[&letters]];
+        let n_arguments = if letters.is_empty() { 2 } else { 3 };
+        let arguments_at = push_script(out, &ASK, self.keys(), &arguments[..n_arguments]) - start;
+        if is_plain && self.is_again {
+            self.packed_ask = Some(PackedAsk::new(&out[start..], arguments_at));
+        }
     }
 
     /// What scripts are told the names of: where the key was not simply free, others are likely to wait.
@@ -120,7 +141,8 @@ impl NativeClaim {
         let answer = replies.first().and_then(Value::as_text).unwrap_or_default();
         match answer.split_once(' ').unwrap_or((answer, "")) {
             (how @ ("granted" | "kept"), last) => {
-                let fence = first_fence(last).ok_or_else(|| strange(replies))?;
+                let fence = last.parse().ok().and_then(first_fence);
+                let fence = fence.ok_or_else(|| strange(replies))?;
                 self.stage = Stage::Holds;
                 // The script lifts what nobody has lifted; but a redirection may have led it elsewhere.
                 if self.at.as_ref().is_some_and(|asked| std::ptr::eq(&**asked, at)) {
@@ -153,19 +175,24 @@ impl NativeClaim {
         std::array::from_fn(|i| digit(5 - i as u32))
     }
 
+    /// Takes note of a grant, if one was told by message.
+    pub(super) fn hear(&mut self, now: Moment) -> bool {
+        let Some(grant) = self.heard(now) else { return false };
+        (self.stage, self.quick, self.grant) = (Stage::Holds, Quick::Heard, Some(grant));
+        true
+    }
+
     /// A grant that was told by message: it lasts from after our last ask, so counting from that ask
     /// is on the safe side. One that says nothing about that ask is old.
-    pub(super) fn heard(&mut self, now: Moment) -> Option<Grant> {
-        let message = self.ear.as_ref()?.take_message()?;
-        let message = std::str::from_utf8(&message).ok()?;
-        let (ask, last) = message.get(32..)?.split_once(' ')?;
-        let fence = first_fence(last)?;
+    fn heard(&self, now: Moment) -> Option<Grant> {
         let left = self.place().checked_sub(now.since(self.asked_at))?;
-        if ask.as_bytes() != self.ask_number() || left < self.place() / 3 {
-            return None;
-        }
-        self.stage = Stage::Holds;
-        Some(Grant { fence, n_fences: TURNS, lease: Lease::For(left) })
+        let fence = self.ear.as_ref()?.read(|message| {
+            // As `tell.lua` packs it.
+            let (ask, last) = (message.get(33..39)?, message.get(39..)?.try_into().ok()?);
+            first_fence(u64::from_le_bytes(last)).filter(|_| *ask == self.ask_number())
+        })?;
+        let lease = Lease::For(left);
+        (left >= self.place() / 3).then_some(Grant { fence, n_fences: TURNS, lease })
     }
 
     fn listen_at(&mut self, at: &Arc<Connection>) {
@@ -187,6 +214,6 @@ impl NativeClaim {
 }
 
 /// The first of the numbers of a grant by script, which tells the last.
-fn first_fence(last: &str) -> Option<u64> {
-    last.parse::<u64>().ok()?.checked_sub(u64::from(TURNS) - 1)
+fn first_fence(last: u64) -> Option<u64> {
+    last.checked_sub(u64::from(TURNS) - 1)
 }
