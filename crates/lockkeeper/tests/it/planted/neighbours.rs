@@ -95,15 +95,26 @@ struct Wait {
 /// Waits of those who go on after they were killed.
 static UNDEAD: Mutex<Vec<Wait>> = Mutex::new(Vec::new());
 
+impl Tenant {
+    /// The ttl it is told to have; one who is to go on must do so also when the machine stands still.
+    fn ttl(&self, ttl: Duration) -> Duration {
+        match self.fault {
+            Fault::IsUndead | Fault::IsSleepless => Duration::from_secs(3600),
+            Fault::Nothing | Fault::LivesElsewhere | Fault::LetsGo => ttl,
+        }
+    }
+}
+
 #[async_trait]
 impl Neighbour for Tenant {
     async fn try_hold(&mut self, key: &Key, ttl: Duration) -> Result<Option<u64>> {
-        self.guard = self.locks.lock(key.as_str()).ttl(ttl).try_acquire().await?;
+        let lock = self.locks.lock(key.as_str()).ttl(self.ttl(ttl));
+        self.guard = lock.try_acquire().await?;
         Ok(self.guard.as_ref().map(Guard::fence))
     }
 
     async fn wait_in_line(&mut self, key: &Key, ttl: Duration) -> Result<()> {
-        let lock = self.locks.lock(key.as_str()).ttl(ttl);
+        let lock = self.locks.lock(key.as_str()).ttl(self.ttl(ttl));
         let (kill, killed) = oneshot::channel();
         let killed = async {
             // Sent or dropped with the tenant: over either way.
