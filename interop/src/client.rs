@@ -35,7 +35,7 @@ pub(crate) enum Sharing {
 }
 
 impl Sharing {
-    /// Whether a release is told by a message.
+    /// Whether those who wait are told of a release by a message, on both sides.
     pub(crate) fn tells(self) -> bool {
         matches!(self, Self::Redisson | Self::RedissonInCluster)
     }
@@ -109,8 +109,7 @@ pub(crate) const CLIENTS: [Client; 8] = [
         reenters: true,
         renewal: Renewal::ByItself { lease: 30_000, every: 10_000 },
         refuses: true,
-        but: "in a cluster it tells of its unlocks on the channels of a slot, which we do not hear: our waiter \
-              asks once a second",
+        but: "",
     },
     Client {
         name: "node-redlock-five",

@@ -7,7 +7,7 @@ mod waiting;
 
 use crate::{
     Result,
-    client::{Client, Renewal, Sharing},
+    client::{Client, Renewal},
     yard::Yard,
 };
 
@@ -32,7 +32,7 @@ pub(crate) const CHECKS: [Check; 16] = [
     Check {
         name: "their message wakes our waiter",
         run: waiting::their_message_wakes_us,
-        applies_to: |client| client.sharing == Sharing::Redisson,
+        applies_to: |client| client.sharing.tells(),
     },
     Check {
         name: "our message wakes their waiter",

@@ -13,7 +13,7 @@ use tokio::task;
 use super::{
     call::Call,
     cluster::Redirection,
-    connection::{Connection, Haste},
+    connection::{Connection, Haste, Use},
     connections::{Connections, Known},
     handshake::{Hello, Peer},
     home::Home,
@@ -42,6 +42,8 @@ pub(super) struct Client {
     connections: Connections,
     /// For what must not stand behind a `WAIT`.
     aside: Option<Connections>,
+    /// For listening on channels of slots.
+    shards: Option<Connections>,
     /// How many replicas must have a grant before it counts.
     pub(super) n_replicas: u32,
     map: Map,
@@ -93,15 +95,19 @@ impl Client {
                 route(bare(login, Peer::Guide), kind)
             }
         };
-        let open = |scripts, listens| {
+        let open = |scripts, listens, purpose| {
             let (database, place) = (settings.database, settings.place.clone());
             let hello = Hello { database, scripts, listens, place, ..primary() };
-            Ok(Connections::new(hello, channel_name()?, Arc::clone(&home)))
+            Ok(Connections::new(hello, channel_name()?, purpose, Arc::clone(&home)))
         };
         let n_replicas = settings.wait_replicas;
-        let aside = (n_replicas > 0).then(|| open(needs.scripts.clone(), false)).transpose()?;
-        let connections = open(needs.scripts, needs.listens)?;
-        Ok(Self { connections, aside, n_replicas, map, latest: AtomicU64::new(0) })
+        let aside = || open(needs.scripts.clone(), false, Use::Calls);
+        let aside = (n_replicas > 0).then(aside).transpose()?;
+        let shards = matches!(settings.arrangement, Arrangement::Cluster);
+        let shards = shards.then(|| open(Vec::new(), false, Use::Shards)).transpose()?;
+        let connections = open(needs.scripts, needs.listens, Use::Calls)?;
+        let latest = AtomicU64::new(0);
+        Ok(Self { connections, aside, shards, n_replicas, map, latest })
     }
 
     /// The connection for keys of this slot, if there is one that will do.
@@ -148,6 +154,18 @@ impl Client {
     /// The same for calls that must not stand behind a grant that waits for replicas.
     pub(super) async fn reach_aside(&self, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
         self.reach_among(self.aside.as_ref().unwrap_or(&self.connections), slot, now).await
+    }
+
+    /// The connection on which the channels of this slot are listened to, in a cluster.
+    pub(super) async fn reach_shard(
+        &self,
+        slot: Slot,
+        now: Moment,
+    ) -> Result<Option<Arc<Connection>>> {
+        match &self.shards {
+            Some(shards) => self.reach_among(shards, slot, now).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn reach_among(

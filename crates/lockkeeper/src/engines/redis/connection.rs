@@ -45,10 +45,21 @@ pub(super) struct Connection {
     pub(super) ears: Ears,
     /// Which fence counters have been lifted to the server's time since this connection stands.
     pub(super) lifted: Bits,
+    purpose: Use,
     /// When the oldest call was sent that is not answered, in nanoseconds; [`NONE`] if all are, and
     /// [`UNFIT`] when there shall be no more. Kept beside the state, so that looking is free.
     oldest: AtomicU64,
     state: Mutex<State>,
+}
+
+/// What a connection is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// To ask: every call has its answer.
+    Calls,
+    /// To listen on channels of slots: servers end such subscriptions by themselves and say so as they
+    /// answer who ends one, so answers cannot be told apart from news, and none is waited for.
+    Shards,
 }
 
 const NONE: u64 = u64::MAX - 1;
@@ -79,11 +90,11 @@ pub(super) enum Work {
 }
 
 impl Connection {
-    pub(super) fn new(host: Host, channel: String) -> Self {
+    pub(super) fn new(host: Host, channel: String, purpose: Use) -> Self {
         let state = State::default();
         let (ears, lifted) = (Ears::default(), Bits::default());
         let oldest = AtomicU64::new(NONE);
-        Self { host, channel, ears, lifted, oldest, state: Mutex::new(state) }
+        Self { host, channel, ears, lifted, purpose, oldest, state: Mutex::new(state) }
     }
 
     /// Sends a call, now or together with others.
@@ -142,6 +153,19 @@ impl Connection {
                 state.out.add_release(caller, now, release, behind, &mut state.pending);
             }
         });
+    }
+
+    /// Sends a call without an answer, where [none is waited for](Use::Shards).
+    pub(super) fn send_unheard(&self, call: &Call) {
+        let mut state = locked(&self.state);
+        state.out.add_unheard(&call.bytes);
+        let driver = state.driver.take();
+        drop(state);
+        driver.into_iter().for_each(Waker::wake);
+    }
+
+    pub(super) fn is_for(&self, purpose: Use) -> bool {
+        self.purpose == purpose
     }
 
     fn push<T>(
@@ -322,7 +346,7 @@ mod tests {
         let address = server.local_addr().unwrap();
         let (_, write) = TcpStream::connect(address).await.unwrap().into_split();
         let host = Host { name: address.ip().to_string(), port: address.port() };
-        let connection = Connection::new(host, "ours".into());
+        let connection = Connection::new(host, "ours".into(), Use::Calls);
         connection.opened(Some(Arc::new(write)));
         send(&connection, 1);
         assert_eq!(n_waiting(&connection), 0, "a lone call is written at once");

@@ -14,7 +14,12 @@ use std::{
 
 use tokio::runtime::{Handle, Id};
 
-use super::{connection::Connection, driver, handshake::Hello, home::Home};
+use super::{
+    connection::{Connection, Use},
+    driver,
+    handshake::Hello,
+    home::Home,
+};
 use crate::{engine::Moment, error::Result, fork::Origin, sync, url::Host};
 
 #[derive(Debug)]
@@ -22,6 +27,7 @@ pub(super) struct Connections {
     hello: Arc<Hello>,
     /// What the channels of our connections begin with: nobody else's do.
     name: String,
+    purpose: Use,
     n_opened: AtomicU64,
     list: RwLock<List>,
     home: Arc<Home>,
@@ -52,10 +58,11 @@ pub(super) enum Known {
 }
 
 impl Connections {
-    pub(super) fn new(hello: Hello, name: String, home: Arc<Home>) -> Self {
+    pub(super) fn new(hello: Hello, name: String, purpose: Use, home: Arc<Home>) -> Self {
         Self {
             hello: Arc::new(hello),
             name,
+            purpose,
             n_opened: AtomicU64::new(0),
             list: RwLock::default(),
             home,
@@ -119,7 +126,7 @@ impl Connections {
         let number = self.n_opened.fetch_add(1, Ordering::Relaxed);
         // Always as long: scripts know where it ends.
         let channel = format!("{}:{:08x}", self.name, number & 0xffff_ffff);
-        let connection = Arc::new(Connection::new(host.clone(), channel));
+        let connection = Arc::new(Connection::new(host.clone(), channel, self.purpose));
         let (hello, host) = (Arc::clone(&self.hello), host.clone());
         let driven = Arc::clone(&connection);
         runtime.spawn(async move {

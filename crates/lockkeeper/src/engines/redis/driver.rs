@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    connection::{Connection, Work},
+    connection::{Connection, Use, Work},
     resp::{self, Frame, Value},
     stream::Stream,
 };
@@ -164,7 +164,11 @@ impl<'a> Driver<'a> {
                     Frame::Reply(reply) => Some(reply),
                     // The answer to a command that has no other.
                     Frame::Push(items) if is_about_subscription(&items) => Some(Value::List(items)),
-                    Frame::Push(_) => None,
+                    Frame::Push(items) => {
+                        desk = None;
+                        tell_of_shard(self.connection, &items);
+                        None
+                    }
                     Frame::Message { channel, text } => {
                         // Those who hear it are woken, which is not to be done with a mutex in hands.
                         desk = None;
@@ -181,6 +185,9 @@ impl<'a> Driver<'a> {
                 break;
             };
             start += n_bytes;
+            if self.connection.is_for(Use::Shards) {
+                continue;
+            }
             let desk = desk.get_or_insert_with(|| self.connection.desk());
             desk.take_reply(reply, &mut self.wakers)?;
         }
@@ -198,6 +205,17 @@ fn hear(connection: &Connection, channel: &[u8], text: &[u8]) {
     let topic = if own { text.get(1..33) } else { Some(channel) };
     if let Some(topic) = topic {
         connection.ears.tell(topic, text);
+    }
+}
+
+/// A subscription to a channel of a slot stands, or was ended by the server because the slot is elsewhere
+/// now. Messages may have been missed before: whoever listens must ask again.
+fn tell_of_shard(connection: &Connection, items: &[Value]) {
+    if let [kind, channel, ..] = items
+        && let (Some("ssubscribe" | "sunsubscribe"), Some(channel)) =
+            (kind.as_text(), channel.as_bytes())
+    {
+        connection.ears.tell(channel, b"");
     }
 }
 

@@ -143,9 +143,9 @@ impl<'a> Reader<'a> {
     // Kept out of the way of replies, which are many more.
     #[inline(never)]
     fn push(&mut self) -> Result<Option<Frame<'a>>> {
-        const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n";
-        if self.bytes.starts_with(MESSAGE) {
-            self.at = MESSAGE.len();
+        const MESSAGES: [&[u8]; 2] = [b">3\r\n$7\r\nmessage\r\n", b">3\r\n$8\r\nsmessage\r\n"];
+        if let Some(start) = MESSAGES.iter().find(|start| self.bytes.starts_with(start)) {
+            self.at = start.len();
             let Some(channel) = self.word()? else { return Ok(None) };
             return Ok(self.word()?.map(|text| Frame::Message { channel, text }));
         }
@@ -317,6 +317,8 @@ mod tests {
         }
         let message = parse(b">3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$2\r\nab\r\n:1\r\n").unwrap();
         assert_eq!(message, Some((Frame::Message { channel: b"x", text: b"ab" }, 32)));
+        let of_shard = parse(b">3\r\n$8\r\nsmessage\r\n$1\r\nx\r\n$2\r\nab\r\n").unwrap();
+        assert_eq!(of_shard, Some((Frame::Message { channel: b"x", text: b"ab" }, 33)));
         let push = parse(b">2\r\n+message\r\n$1\r\nx\r\n").unwrap();
         assert_eq!(push, Some((Frame::Push(vec![text("message"), text("x")]), 21)));
     }

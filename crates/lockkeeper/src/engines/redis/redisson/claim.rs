@@ -37,7 +37,7 @@ impl RedissonClaim {
     /// Asks where it listens: a release after the answer is heard.
     async fn listen_and_ask(&mut self, now: Moment) -> Result<Attempt> {
         let at = self.stake.reach(now).await?;
-        self.listening.begin(&at);
+        self.listening.begin(at, now).await;
         self.stake.ask(now).await
     }
 

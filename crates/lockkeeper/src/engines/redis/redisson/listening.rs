@@ -5,61 +5,80 @@ use std::sync::Arc;
 
 use super::super::{
     call::Call,
-    connection::{Connection, Haste},
+    connection::{Connection, Haste, Use},
     ear::Ear,
+    slot::Slot,
     stake::Shared,
 };
-use crate::fork::Origin;
+use crate::{engine::Moment, fork::Origin};
 
 #[derive(Debug)]
 pub(super) struct Listening {
     shared: Arc<Shared>,
     channel: Vec<u8>,
     ear: Arc<Ear>,
-    at: Option<Arc<Connection>>,
+    at: Vec<Arc<Connection>>,
     origin: Origin,
 }
 
 impl Listening {
     pub(super) fn new(shared: &Arc<Shared>, channel: Vec<u8>) -> Self {
         let shared = Arc::clone(shared);
-        Self { shared, channel, ear: Arc::default(), at: None, origin: Origin::here() }
+        Self { shared, channel, ear: Arc::default(), at: Vec::new(), origin: Origin::here() }
     }
 
-    /// Listens at this connection: what is sent there from now on finds the subscription standing.
+    /// Listens at this connection: what is sent there from now on finds the subscription standing. In a
+    /// cluster it listens also on the channel of the slot, over another connection.
     ///
     /// Whether it may listen at all is for the server to say; who may not asks again by itself.
-    pub(super) fn begin(&mut self, at: &Arc<Connection>) {
-        let is_known = self.at.as_ref().is_some_and(|known| Arc::ptr_eq(known, at));
-        if is_known && !at.has_ended() {
+    pub(super) async fn begin(&mut self, at: Arc<Connection>, now: Moment) {
+        let slot = Slot::of(&self.channel);
+        let shard = self.shared.client.reach_shard(slot, now).await.unwrap_or_default();
+        let wanted: Vec<_> = std::iter::once(at).chain(shard).collect();
+        let is_same = |(known, at): (&Arc<Connection>, _)| Arc::ptr_eq(known, at);
+        if self.at.len() == wanted.len()
+            && self.at.iter().zip(&wanted).all(is_same)
+            && !self.at.iter().any(|at| at.has_ended())
+        {
             return;
         }
         self.end();
-        at.ears.add(&self.channel, &self.ear);
-        self.subscribe(at);
-        self.at = Some(Arc::clone(at));
+        for at in &wanted {
+            at.ears.add(&self.channel, &self.ear);
+            self.subscribe(at);
+        }
+        self.at = wanted;
     }
 
     /// Listens no more.
     pub(super) fn end(&mut self) {
-        let Some(at) = self.at.take() else { return };
-        // In a forked child the connection is the parent's.
-        if !self.origin.is_here() || !at.ears.remove(&self.channel, &self.ear) {
-            return;
-        }
-        let call = Call::of(&[b"UNSUBSCRIBE", &self.channel]);
-        drop(at.send(&call, self.shared.client.latest(), Haste::Later));
-        if at.ears.has(&self.channel) {
-            // Somebody came meanwhile, whose subscription this has ended.
-            self.subscribe(&at);
-            at.ears.tell(&self.channel, b"");
+        for at in std::mem::take(&mut self.at) {
+            // In a forked child the connection is the parent's.
+            if !self.origin.is_here() || !at.ears.remove(&self.channel, &self.ear) {
+                continue;
+            }
+            self.send(&at, [b"UNSUBSCRIBE", b"SUNSUBSCRIBE"]);
+            if at.ears.has(&self.channel) {
+                // Somebody came meanwhile, whose subscription this has ended.
+                self.subscribe(&at);
+                at.ears.tell(&self.channel, b"");
+            }
         }
     }
 
     /// Once more does no harm.
     fn subscribe(&self, at: &Connection) {
-        let call = Call::of(&[b"SUBSCRIBE", &self.channel]);
-        drop(at.send(&call, self.shared.client.latest(), Haste::Later));
+        self.send(at, [b"SUBSCRIBE", b"SSUBSCRIBE"]);
+    }
+
+    /// Sends one of two commands about the channel: for all servers, or for those of its slot.
+    fn send(&self, at: &Connection, [for_all, for_slot]: [&[u8]; 2]) {
+        if at.is_for(Use::Shards) {
+            at.send_unheard(&Call::of(&[for_slot, &self.channel]));
+        } else {
+            let call = Call::of(&[for_all, &self.channel]);
+            drop(at.send(&call, self.shared.client.latest(), Haste::Later));
+        }
     }
 
     pub(super) async fn told(&self) {

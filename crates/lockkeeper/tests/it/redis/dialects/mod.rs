@@ -21,6 +21,7 @@ use crate::tools::LONG;
 
 mod plain;
 mod redisson;
+mod redisson_in_cluster;
 
 /// A server, locks in it, and a proxy between the two.
 struct Desk {
