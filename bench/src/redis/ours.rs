@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 
 use super::{
     talk::Request,
-    tally::{Contender, Tally, Tasks},
+    tally::{Contender, Tally, Tasks, Threads, current},
 };
 use crate::Result;
 
@@ -41,24 +41,46 @@ impl Ours {
         request: &Request,
         (end, company): (End, Company),
     ) -> Result<Tasks<Self>> {
-        let url = match addresses {
-            [address] => format!("redis://{address}"),
-            several => format!("redlock://{}", several.join(",")),
-        };
-        let contenders = runtime.block_on(contenders(&url, request, end, company))?;
+        let (url, keys) = (url(addresses), (0..request.n_contenders).map(|n| request.key(n)));
+        let contenders = contenders(&url, keys, end, company);
+        let contenders = runtime.block_on(contenders)?;
         Ok(Tasks { runtime, contenders })
+    }
+
+    /// A thread with a runtime each.
+    pub(crate) fn threads(addresses: &[String], request: &Request) -> Result<Threads<Self>> {
+        let url = url(addresses);
+        let threads = (0..request.n_contenders).map(|number| {
+            let runtime = current()?;
+            let alone = contenders(&url, [request.key(number)], End::Released, Company::Shared);
+            let contenders = runtime.block_on(alone)?;
+            Ok(Tasks { runtime, contenders })
+        });
+        Ok(Threads(threads.collect::<Result<_>>()?))
     }
 }
 
-async fn contenders(url: &str, request: &Request, end: End, company: Company) -> Result<Vec<Ours>> {
+fn url(addresses: &[String]) -> String {
+    match addresses {
+        [address] => format!("redis://{address}"),
+        several => format!("redlock://{}", several.join(",")),
+    }
+}
+
+async fn contenders(
+    url: &str,
+    keys: impl IntoIterator<Item = String>,
+    end: End,
+    company: Company,
+) -> Result<Vec<Ours>> {
     let shared = Locks::connect(url).await?;
     let mut contenders = Vec::new();
-    for number in 0..request.n_contenders {
+    for key in keys {
         let locks = match company {
             Company::Shared => shared.clone(),
             Company::Apart => Locks::connect(url).await?,
         };
-        contenders.push(Ours { locks, key: request.key(number), end });
+        contenders.push(Ours { locks, key, end });
     }
     Ok(contenders)
 }

@@ -30,6 +30,11 @@ impl Wire {
         Ok(Self { stream: BufReader::new(stream), answer: Vec::new() })
     }
 
+    /// The stream, of which nothing may be left to read.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.stream.into_inner()
+    }
+
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<()> {
         Ok(self.stream.get_mut().write_all(bytes)?)
     }

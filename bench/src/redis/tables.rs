@@ -26,11 +26,13 @@ const RELEASED: Row = rust("Lockkeeper, release().await", "ours");
 const DROPPED: Row = rust("Lockkeeper, guard dropped", "ours-dropped");
 const CURRENT: Row = rust("Lockkeeper, current_thread", "ours");
 const TWO_THREADS: Row = rust("Lockkeeper, multi_thread(2)", "ours-two-threads");
-const APART: Row = rust("Lockkeeper, a connection each", "ours-apart");
+const APART: Row = rust("Lockkeeper, tasks", "ours-apart");
+const THREADS: Row = rust("Lockkeeper, threads", "ours-threads");
 const RSLOCK: Row = rust("rslock 0.10", "rslock");
 const RSLOCK_TWO: Row = rust("rslock 0.10, multi_thread(2)", "rslock-two-threads");
 const DISTRIBUTED: Row = rust("distributed-lock-redis 0.2", "distributed-lock");
-const DIRECT: Row = rust("bare direct hand-over, a connection each", "direct");
+const DIRECT: Row = rust("bare direct hand-over, threads", "direct");
+const DIRECT_TASKS: Row = rust("bare direct hand-over, tasks", "direct-tasks");
 
 const REDIS_PY: Row = peer("redis-py 8.1, Lock", Language::Python, "redis-py");
 const PYTHON: Row = peer("python-redis-lock 4.0", Language::Python, "python-redis-lock");
@@ -115,7 +117,8 @@ pub(crate) fn many(order: &Order) -> Result<Verdict> {
 pub(crate) fn hot(order: &Order) -> Result<Verdict> {
     let peers = [&[RSLOCK, DISTRIBUTED][..], &FOREIGN].concat();
     let mut demands = vec![
-        Demand::faster(APART.name, HandOvers, DIRECT.name, 0.8),
+        Demand::faster(APART.name, HandOvers, DIRECT_TASKS.name, 0.8),
+        Demand::faster(THREADS.name, HandOvers, DIRECT.name, 0.8),
         Demand::faster(APART.name, HandOvers, REDISSON.name, 3.0),
         Demand::faster(APART.name, HandOvers, REDISSON_FAIR.name, 3.0),
         Demand {
@@ -130,14 +133,14 @@ pub(crate) fn hot(order: &Order) -> Result<Verdict> {
         peers.iter().filter(|row| row.language != Language::Java).copied().collect();
     demands.extend(ahead(&[APART], HandOvers, &others));
     let apart = Table {
-        title: "redis-hot: 64 contenders for one key",
+        title: "redis-hot: 64 contenders for one key, a connection each",
         keys: Keys::Same,
         n_contenders: N_CONTENDERS,
         window: Duration::from_millis(400),
-        n_rounds: 13,
+        n_rounds: 21,
         speed: HandOvers,
         also: vec![Cycles, Unfairness, ServerCpu, ClientCpu],
-        rows: [&[DIRECT, APART][..], &peers].concat(),
+        rows: [&[DIRECT_TASKS, APART, DIRECT, THREADS][..], &peers].concat(),
         demands,
     };
     let together = Table {

@@ -1,14 +1,16 @@
 //! Counts what contenders do until their time is over.
 
 use std::{
+    io,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 
 use super::talk::{Answer, Keys, Request};
 use crate::Result;
@@ -104,17 +106,51 @@ pub(crate) struct Tasks<C> {
 
 impl<C: Contender> Tasks<C> {
     pub(crate) fn run(&mut self, request: &Request) -> Result<Answer> {
+        let mut tallies = self.run_for(Tally::start(request))?;
+        Ok(Tally::sum(&mut tallies, request.window))
+    }
+
+    /// One tally for each contender.
+    fn run_for(&mut self, tallies: Vec<Tally>) -> Result<Vec<Tally>> {
         let Self { runtime, contenders } = self;
-        let mut tallies = runtime.block_on(all_until_over(contenders, request))?;
+        runtime.block_on(all_until_over(contenders, tallies))
+    }
+}
+
+/// Contenders with a thread and a runtime each, as if each were a program of its own.
+#[derive(Debug)]
+pub(crate) struct Threads<C>(pub(crate) Vec<Tasks<C>>);
+
+impl<C: Contender> Threads<C> {
+    pub(crate) fn run(&mut self, request: &Request) -> Result<Answer> {
+        let tallies = Tally::start(request);
+        let mut tallies = thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .0
+                .iter_mut()
+                .zip(tallies)
+                .map(|(tasks, tally)| scope.spawn(|| tasks.run_for(vec![tally])))
+                .collect();
+            let joined = threads.into_iter().map(|thread| {
+                let tallies = thread.join().map_err(|_| "a contender panicked")??;
+                tallies.into_iter().next().ok_or_else(|| "a thread had no contender".into())
+            });
+            joined.collect::<Result<Vec<_>>>()
+        })?;
         Ok(Tally::sum(&mut tallies, request.window))
     }
 }
 
+/// The runtime that most tables use.
+pub(crate) fn current() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
 async fn all_until_over<C: Contender>(
     contenders: &mut Vec<C>,
-    request: &Request,
+    tallies: Vec<Tally>,
 ) -> Result<Vec<Tally>> {
-    let start = Tally::start(request).into_iter().zip(contenders.drain(..));
+    let start = tallies.into_iter().zip(contenders.drain(..));
     // The future of `block_on` itself is polled in another way than a task.
     let tasks: Vec<_> =
         start.map(|(tally, contender)| tokio::spawn(until_over(contender, tally))).collect();

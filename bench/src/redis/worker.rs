@@ -8,7 +8,7 @@ use std::{
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    direct::Direct,
+    direct::{self, Direct},
     ours::{
         Company::{Apart, Shared},
         End::{Dropped, Released},
@@ -17,7 +17,7 @@ use super::{
     peers::{Distributed, Rslock},
     raw::Raw,
     talk::{Answer, Request},
-    tally::{Contender, Tasks},
+    tally::{Contender, Tasks, current},
 };
 use crate::Result;
 
@@ -58,10 +58,15 @@ fn open(addresses: &[String], request: &Request) -> Result<Run> {
             let mut direct = Direct::new(first, request)?;
             Box::new(move |request| direct.run(request))
         }
+        "direct-tasks" => running(direct::Task::all(current()?, first, request)?),
         "ours" => running(ours(current()?, (Released, Shared))?),
         "ours-dropped" => running(ours(current()?, (Dropped, Shared))?),
         "ours-two-threads" => running(ours(two_threads()?, (Released, Shared))?),
         "ours-apart" => running(ours(current()?, (Released, Apart))?),
+        "ours-threads" => {
+            let mut ours = Ours::threads(addresses, request)?;
+            Box::new(move |request| ours.run(request))
+        }
         "rslock" => running(Rslock::tasks(current()?, &urls, request)),
         "rslock-two-threads" => running(Rslock::tasks(two_threads()?, &urls, request)),
         "distributed-lock" => running(Distributed::tasks(current()?, &urls, request)?),
@@ -71,10 +76,6 @@ fn open(addresses: &[String], request: &Request) -> Result<Run> {
 
 fn running<C: Contender>(mut tasks: Tasks<C>) -> Run {
     Box::new(move |request| tasks.run(request))
-}
-
-fn current() -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().build()
 }
 
 fn two_threads() -> io::Result<Runtime> {

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) enum Value {
     #[default]
     Nil,
-    /// `+OK`, the one status that says nothing else.
+    /// `+OK` or `+PONG`, which say nothing else.
     Okay,
     Int(i64),
     Text(Vec<u8>),
@@ -113,11 +113,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>> {
     Ok(reader.frame()?.map(|frame| (frame, reader.at)))
 }
 
-/// The two replies of nearly every call, read in one go: the reply and its length.
+/// The replies of nearly every call, read in one go: the reply and its length.
 #[inline]
 pub(super) fn common(bytes: &[u8]) -> Option<(Value, usize)> {
     match bytes {
         [b'+', b'O', b'K', b'\r', b'\n', ..] => Some((Value::Okay, 5)),
+        [b'+', b'P', b'O', b'N', b'G', b'\r', b'\n', ..] => Some((Value::Okay, 7)),
         [b':', digits @ ..] => {
             let (number, n_digits) = leading_number(digits);
             let is_whole = n_digits > 0 && digits.get(n_digits..n_digits + 2) == Some(b"\r\n");
@@ -162,7 +163,7 @@ impl<'a> Reader<'a> {
         let Some(line) = self.line()? else { return Ok(None) };
         let Some((kind, rest)) = line.split_first() else { return Err(garbled("an empty line")) };
         let value = match kind {
-            b'+' if rest == b"OK" => Value::Okay,
+            b'+' if rest == b"OK" || rest == b"PONG" => Value::Okay,
             b'+' | b',' | b'(' => Value::Text(rest.to_vec()),
             b'-' => Value::Error(String::from_utf8_lossy(rest).into_owned()),
             b':' => Value::Int(number(rest)?),
@@ -295,7 +296,7 @@ mod tests {
         let list = Value::List(vec![Value::Int(1), Value::Nil]);
         let cases = [
             ("+OK\r\n", Value::Okay),
-            ("+PONG\r\n", text("PONG")),
+            ("+PONG\r\n", Value::Okay),
             ("-ERR no\r\n", Value::Error("ERR no".into())),
             (":-7\r\n", Value::Int(-7)),
             ("$-1\r\n", Value::Nil),

@@ -156,10 +156,10 @@ impl NativeClaim {
     }
 }
 
-/// The reply, if it is one number.
+/// The last reply, if it is a number.
 fn number(replies: &[Value]) -> Option<i64> {
     match replies {
-        [Value::Int(number)] => Some(*number),
+        [.., Value::Int(number)] => Some(*number),
         _ => None,
     }
 }

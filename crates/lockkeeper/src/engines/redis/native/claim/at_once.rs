@@ -16,7 +16,7 @@ use super::{
             words::millis,
         },
         RELEASE_LIFTED, RELEASE_MANY,
-        packing::{Keys, PackedTake, push_release, push_take},
+        packing::{Keys, PackedTake, push_early_reply, push_release, push_take},
     },
     NativeClaim, Quick, SMALLEST_FENCE, Stage,
 };
@@ -100,7 +100,8 @@ impl NativeClaim {
             return false;
         };
         let is_lifted = self.is_lifted_at(&at);
-        let answer = Arc::clone(Answer::kept(&mut self.answer, 1));
+        let is_contended = matches!(self.keys(), Keys::All(_));
+        let answer = Arc::clone(Answer::kept(&mut self.answer, 1 + u8::from(is_contended)));
         let haste = Haste::of_caller();
         match self.keys() {
             Keys::Lock(lock_word) if is_lifted => {
@@ -110,6 +111,9 @@ impl NativeClaim {
                 at.send_release(caller, now, haste, release, None);
             }
             keys => at.send_packed(answer, now, haste, |out| {
+                if is_contended {
+                    push_early_reply(out);
+                }
                 push_release(out, keys, &self.owner, is_lifted);
             }),
         }
