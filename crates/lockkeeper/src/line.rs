@@ -30,7 +30,7 @@ use crate::{
     next_look::NextLook,
     roll::{Place, Roll},
     seat::{Answer, Seat, Terms, Wish},
-    sync::locked,
+    sync::{keep_waker, locked},
     ticket::Ticket,
     turn::Turn,
 };
@@ -322,7 +322,9 @@ impl Line {
             if state.is_deserted() {
                 return Poll::Ready(());
             }
-            state.errand = Some(context.waker().clone());
+            let before = keep_waker(&mut state.errand, context.waker());
+            drop(state);
+            drop(before);
             Poll::Pending
         })
         .await;

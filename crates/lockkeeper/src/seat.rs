@@ -11,7 +11,7 @@ use crate::{
     engine::{Order, Patience},
     error::Error,
     locks::House,
-    sync::locked,
+    sync::{keep_waker, locked},
     turn::Turn,
 };
 
@@ -95,9 +95,9 @@ impl Seat {
         if let Some(answer) = state.answer.take() {
             return Some(answer);
         }
-        if !state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            state.waker = Some(waker.clone());
-        }
+        let before = keep_waker(&mut state.waker, waker);
+        drop(state);
+        drop(before);
         None
     }
 

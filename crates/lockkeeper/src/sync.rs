@@ -65,6 +65,16 @@ pub(crate) fn is_unattended() -> bool {
     IS_UNATTENDED.get()
 }
 
+/// Keeps a waker. The one that was kept before is for the caller to drop once it holds no mutex: it may run
+/// code of its own then, which may want that mutex.
+#[must_use = "not to be dropped under a mutex"]
+pub(crate) fn keep_waker(kept: &mut Option<Waker>, waker: &Waker) -> Option<Waker> {
+    match kept {
+        Some(known) if known.will_wake(waker) => None,
+        _ => kept.replace(waker.clone()),
+    }
+}
+
 /// Goes up once; any number of tasks may wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Flag {

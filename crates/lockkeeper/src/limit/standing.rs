@@ -21,7 +21,7 @@ use crate::{
     engine::Answers,
     error::{Error, Result},
     line::Line,
-    sync::{is_unattended, locked},
+    sync::{is_unattended, keep_waker, locked},
 };
 
 /// The limit of one line.
@@ -75,12 +75,9 @@ impl Limit {
     }
 
     fn replace(mut set: MutexGuard<'_, Option<Waker>>, waker: &Waker) {
-        if !set.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            let before = set.replace(waker.clone());
-            // An old waker may run code of its own when dropped: not under our mutex.
-            drop(set);
-            drop(before);
-        }
+        let before = keep_waker(&mut set, waker);
+        drop(set);
+        drop(before);
     }
 
     fn clear(&self) {

@@ -4,11 +4,15 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
+        mpsc,
     },
+    task::{Context, Wake, Waker},
+    thread,
     time::Duration,
 };
 
 use lockkeeper::{
+    blocking::block_on,
     event::Event,
     {Locks, engines::memory::Memory},
 };
@@ -142,4 +146,27 @@ async fn keys_by_the_thousand_are_forgotten_and_found_again() {
     for n in (0..5_000).step_by(100) {
         assert!(locks.lock(&format!("order:{n}")).try_acquire().await.unwrap().is_none(), "{n}");
     }
+}
+
+/// A waker that has something which it drops with itself, as the task of an executor may.
+struct Owning<T>(T);
+
+impl<T: Send + Sync + 'static> Wake for Owning<T> {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_waker_that_is_replaced_may_end_the_turn_that_is_waited_for() {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let locks = block_on(memory());
+        let guard = block_on(locks.lock("a").acquire()).unwrap();
+        let mut waits = Box::pin(async move { locks.lock("a").acquire().await.unwrap() });
+        let owning = Waker::from(Arc::new(Owning(guard)));
+        assert!(waits.as_mut().poll(&mut Context::from_waker(&owning)).is_pending());
+        drop(owning);
+        tell.send(block_on(waits).fence()).unwrap();
+    });
+    let fence = told.recv_timeout(LONG).expect("it waits for ever");
+    assert!(fence > 0);
 }

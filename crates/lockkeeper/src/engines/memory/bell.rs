@@ -6,7 +6,7 @@ use std::{
     task::{Poll, Waker},
 };
 
-use crate::sync::locked;
+use crate::sync::{keep_waker, locked};
 
 /// Remembers one ring until it is heard.
 #[derive(Debug, Default)]
@@ -33,7 +33,9 @@ impl Bell {
             if std::mem::take(&mut state.rung) {
                 return Poll::Ready(());
             }
-            state.listener = Some(context.waker().clone());
+            let before = keep_waker(&mut state.listener, context.waker());
+            drop(state);
+            drop(before);
             Poll::Pending
         })
         .await;

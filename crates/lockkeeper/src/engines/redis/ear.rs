@@ -8,7 +8,7 @@ use std::{
     task::{Poll, Waker},
 };
 
-use crate::sync::locked;
+use crate::sync::{keep_waker, locked};
 
 /// Remembers the last message until it is taken, and that something happened until it is awaited.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Ear {
             if std::mem::take(&mut heard.rung) {
                 return Poll::Ready(());
             }
-            let before = heard.listener.replace(context.waker().clone());
+            let before = keep_waker(&mut heard.listener, context.waker());
             drop(heard);
             drop(before);
             Poll::Pending

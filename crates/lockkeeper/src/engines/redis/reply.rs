@@ -11,7 +11,7 @@ use std::{
 use super::resp::Value;
 use crate::{
     error::{Error, Result},
-    sync::locked,
+    sync::{keep_waker, locked},
 };
 
 /// The replies to one call. Most calls have one or two: those need no room on the heap.
@@ -129,11 +129,9 @@ impl Answer {
         if let Some(why) = state.failure.take() {
             return Poll::Ready(Err(why));
         }
-        if !state.waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
-            let before = state.waker.replace(context.waker().clone());
-            drop(state);
-            drop(before);
-        }
+        let before = keep_waker(&mut state.waker, context.waker());
+        drop(state);
+        drop(before);
         Poll::Pending
     }
 

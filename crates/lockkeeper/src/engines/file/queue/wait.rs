@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    sync::locked,
+    sync::{keep_waker, locked},
 };
 
 /// A wait, shared by the claim and the thread that serves it.
@@ -135,7 +135,9 @@ impl Wait {
             if matches!(state.stage, Stage::Ended(_) | Stage::Fetched) {
                 return Poll::Ready(());
             }
-            state.waker = Some(context.waker().clone());
+            let before = keep_waker(&mut state.waker, context.waker());
+            drop(state);
+            drop(before);
             Poll::Pending
         })
         .await;

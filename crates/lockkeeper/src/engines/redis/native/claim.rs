@@ -236,8 +236,10 @@ impl Claim for NativeClaim {
     }
 
     fn send_release(&mut self) -> bool {
+        // First of all: others may wait for it.
+        let is_sent = self.release_at_once();
         self.listen_nowhere();
-        self.release_at_once()
+        is_sent
     }
 
     fn poll_release(&mut self, context: &mut Context<'_>) -> Poll<Result<bool>> {
