@@ -118,7 +118,7 @@ pub(crate) fn hot(order: &Order) -> Result<Verdict> {
     let peers = [&[RSLOCK, DISTRIBUTED][..], &FOREIGN].concat();
     let mut demands = vec![
         Demand::faster(APART.name, HandOvers, DIRECT_TASKS.name, 0.8),
-        Demand::faster(THREADS.name, HandOvers, DIRECT.name, 0.75).aiming_at(0.8),
+        Demand::faster(THREADS.name, HandOvers, DIRECT.name, 0.8),
         Demand::faster(APART.name, HandOvers, REDISSON.name, 3.0),
         Demand::faster(APART.name, HandOvers, REDISSON_FAIR.name, 3.0),
         Demand {
