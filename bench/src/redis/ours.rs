@@ -1,13 +1,13 @@
 //! Lockkeeper as users have it: with fence, renewal and release.
 
-use std::hint::black_box;
+use std::{hint::black_box, io};
 
 use lockkeeper::Locks;
 use tokio::runtime::Runtime;
 
 use super::{
     talk::Request,
-    tally::{Contender, Tally, Tasks, Threads, current},
+    tally::{Contender, Tally, Tasks, Threads},
 };
 use crate::Result;
 
@@ -48,10 +48,14 @@ impl Ours {
     }
 
     /// A thread with a runtime each.
-    pub(crate) fn threads(addresses: &[String], request: &Request) -> Result<Threads<Self>> {
+    pub(crate) fn threads(
+        runtime: fn() -> io::Result<Runtime>,
+        addresses: &[String],
+        request: &Request,
+    ) -> Result<Threads<Self>> {
         let url = url(addresses);
         let threads = (0..request.n_contenders).map(|number| {
-            let runtime = current()?;
+            let runtime = runtime()?;
             let alone = contenders(&url, [request.key(number)], End::Released, Company::Shared);
             let contenders = runtime.block_on(alone)?;
             Ok(Tasks { runtime, contenders })

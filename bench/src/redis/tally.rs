@@ -1,7 +1,6 @@
 //! Counts what contenders do until their time is over.
 
 use std::{
-    io,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -10,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use super::talk::{Answer, Keys, Request};
 use crate::Result;
@@ -124,26 +123,21 @@ pub(crate) struct Threads<C>(pub(crate) Vec<Tasks<C>>);
 impl<C: Contender> Threads<C> {
     pub(crate) fn run(&mut self, request: &Request) -> Result<Answer> {
         let tallies = Tally::start(request);
-        let mut tallies = thread::scope(|scope| {
+        let tallies = thread::scope(|scope| {
             let threads: Vec<_> = self
                 .0
                 .iter_mut()
                 .zip(tallies)
                 .map(|(tasks, tally)| scope.spawn(|| tasks.run_for(vec![tally])))
                 .collect();
-            let joined = threads.into_iter().map(|thread| {
-                let tallies = thread.join().map_err(|_| "a contender panicked")??;
-                tallies.into_iter().next().ok_or_else(|| "a thread had no contender".into())
-            });
+            let joined = threads
+                .into_iter()
+                .map(|thread| thread.join().map_err(|_| "a contender panicked")?);
             joined.collect::<Result<Vec<_>>>()
         })?;
+        let mut tallies: Vec<_> = tallies.into_iter().flatten().collect();
         Ok(Tally::sum(&mut tallies, request.window))
     }
-}
-
-/// The runtime that most tables use.
-pub(crate) fn current() -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().build()
 }
 
 async fn all_until_over<C: Contender>(

@@ -17,7 +17,7 @@ use super::{
     peers::{Distributed, Rslock},
     raw::Raw,
     talk::{Answer, Request},
-    tally::{Contender, Tasks, current},
+    tally::{Contender, Tasks},
 };
 use crate::Result;
 
@@ -64,7 +64,7 @@ fn open(addresses: &[String], request: &Request) -> Result<Run> {
         "ours-two-threads" => running(ours(two_threads()?, (Released, Shared))?),
         "ours-apart" => running(ours(current()?, (Released, Apart))?),
         "ours-threads" => {
-            let mut ours = Ours::threads(addresses, request)?;
+            let mut ours = Ours::threads(current, addresses, request)?;
             Box::new(move |request| ours.run(request))
         }
         "rslock" => running(Rslock::tasks(current()?, &urls, request)),
@@ -76,6 +76,10 @@ fn open(addresses: &[String], request: &Request) -> Result<Run> {
 
 fn running<C: Contender>(mut tasks: Tasks<C>) -> Run {
     Box::new(move |request| tasks.run(request))
+}
+
+fn current() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
 }
 
 fn two_threads() -> io::Result<Runtime> {

@@ -318,13 +318,11 @@ impl Line {
     /// Ends when no claim needs to wait for this line.
     pub(crate) async fn deserted(&self) {
         poll_fn(|context| {
-            let mut state = locked(&self.record.state);
+            let state = locked(&self.record.state);
             if state.is_deserted() {
                 return Poll::Ready(());
             }
-            let before = keep_waker(&mut state.errand, context.waker());
-            drop(state);
-            drop(before);
+            keep_waker(state, |state| &mut state.errand, context.waker());
             Poll::Pending
         })
         .await;

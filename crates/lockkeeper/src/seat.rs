@@ -95,9 +95,7 @@ impl Seat {
         if let Some(answer) = state.answer.take() {
             return Some(answer);
         }
-        let before = keep_waker(&mut state.waker, waker);
-        drop(state);
-        drop(before);
+        keep_waker(state, |state| &mut state.waker, waker);
         None
     }
 

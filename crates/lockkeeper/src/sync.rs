@@ -65,14 +65,20 @@ pub(crate) fn is_unattended() -> bool {
     IS_UNATTENDED.get()
 }
 
-/// Keeps a waker. The one that was kept before is for the caller to drop once it holds no mutex: it may run
-/// code of its own then, which may want that mutex.
-#[must_use = "not to be dropped under a mutex"]
-pub(crate) fn keep_waker(kept: &mut Option<Waker>, waker: &Waker) -> Option<Waker> {
-    match kept {
+/// Keeps a waker at a place behind a mutex, which is free afterwards: the waker that was kept before may run
+/// code of its own when it is dropped, and that may want the mutex.
+pub(crate) fn keep_waker<T>(
+    mut guarded: MutexGuard<'_, T>,
+    place: impl FnOnce(&mut T) -> &mut Option<Waker>,
+    waker: &Waker,
+) {
+    let kept = place(&mut guarded);
+    let before = match kept {
         Some(known) if known.will_wake(waker) => None,
         _ => kept.replace(waker.clone()),
-    }
+    };
+    drop(guarded);
+    drop(before);
 }
 
 /// Goes up once; any number of tasks may wait for it.

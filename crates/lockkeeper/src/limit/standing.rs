@@ -8,7 +8,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Mutex, MutexGuard,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -65,19 +65,13 @@ impl Limit {
             return Setting::Taken;
         }
         self.ends_at.store(ends_at.as_nanos(), Ordering::Relaxed);
-        Self::replace(set, waker);
+        keep_waker(set, |set| set, waker);
         Setting::Set
     }
 
     /// From now on this task is the one to wake.
     fn move_to(&self, waker: &Waker) {
-        Self::replace(locked(&self.waker), waker);
-    }
-
-    fn replace(mut set: MutexGuard<'_, Option<Waker>>, waker: &Waker) {
-        let before = keep_waker(&mut set, waker);
-        drop(set);
-        drop(before);
+        keep_waker(locked(&self.waker), |set| set, waker);
     }
 
     fn clear(&self) {

@@ -33,9 +33,7 @@ impl Bell {
             if std::mem::take(&mut state.rung) {
                 return Poll::Ready(());
             }
-            let before = keep_waker(&mut state.listener, context.waker());
-            drop(state);
-            drop(before);
+            keep_waker(state, |state| &mut state.listener, context.waker());
             Poll::Pending
         })
         .await;

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     engine::Moment,
     error::{Error, Result},
-    sync::{is_unattended, locked},
+    sync::{is_unattended, keep_waker, locked},
     url::Host,
 };
 
@@ -258,15 +258,16 @@ impl Connection {
         if matches!(state.stage, Stage::Retired) && state.is_idle() {
             return Work::Done;
         }
-        state.set_driver(driver);
+        keep_waker(state, |state| &mut state.driver, driver);
         Work::Nothing
     }
 
     /// While connecting: whether nobody needs the connection any more.
     pub(super) fn is_unwanted(&self, driver: &Waker) -> bool {
-        let mut state = locked(&self.state);
-        state.set_driver(driver);
-        matches!(state.stage, Stage::Retired)
+        let state = locked(&self.state);
+        let is_retired = matches!(state.stage, Stage::Retired);
+        keep_waker(state, |state| &mut state.driver, driver);
+        is_retired
     }
 
     /// Hands over what is to be written; `bytes` is taken in exchange.

@@ -59,9 +59,7 @@ impl Ear {
             if std::mem::take(&mut heard.rung) {
                 return Poll::Ready(());
             }
-            let before = keep_waker(&mut heard.listener, context.waker());
-            drop(heard);
-            drop(before);
+            keep_waker(heard, |heard| &mut heard.listener, context.waker());
             Poll::Pending
         })
         .await;

@@ -129,9 +129,7 @@ impl Answer {
         if let Some(why) = state.failure.take() {
             return Poll::Ready(Err(why));
         }
-        let before = keep_waker(&mut state.waker, context.waker());
-        drop(state);
-        drop(before);
+        keep_waker(state, |state| &mut state.waker, context.waker());
         Poll::Pending
     }
 

@@ -131,13 +131,11 @@ impl Wait {
     /// Ends when there is an ending to fetch.
     pub(in super::super) async fn ended(&self) {
         poll_fn(|context| {
-            let mut state = locked(&self.state);
+            let state = locked(&self.state);
             if matches!(state.stage, Stage::Ended(_) | Stage::Fetched) {
                 return Poll::Ready(());
             }
-            let before = keep_waker(&mut state.waker, context.waker());
-            drop(state);
-            drop(before);
+            keep_waker(state, |state| &mut state.waker, context.waker());
             Poll::Pending
         })
         .await;

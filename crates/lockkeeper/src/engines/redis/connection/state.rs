@@ -41,12 +41,6 @@ pub(super) enum Stage {
 }
 
 impl State {
-    pub(super) fn set_driver(&mut self, driver: &Waker) {
-        if !self.driver.as_ref().is_some_and(|known| known.will_wake(driver)) {
-            self.driver = Some(driver.clone());
-        }
-    }
-
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.out.is_empty()

@@ -155,6 +155,9 @@ mod tests {
         push_take(&mut packed, &names, &[&[b'2'; 32], b"|", since, b"|x"], 10_000);
         assert_eq!(next, packed);
         packed.clear();
+        push_early_reply(&mut packed);
+        assert_eq!(packed, Call::of(&[b"PING"]).bytes);
+        packed.clear();
         push_release(&mut packed, Keys::Lock(names.lock_word()), b"owner", true);
         assert_eq!(packed, Call::script(&RELEASE_LIFTED, &[names.lock()], &[b"owner"]).bytes);
         packed.clear();
