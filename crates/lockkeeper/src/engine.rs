@@ -7,7 +7,7 @@
 //! 2. `attempt` again after a lost answer grants, with the same fence: the engine knows us by owner.
 //! 3. `renew` never takes anew; a gap is a loss, however short.
 //! 4. `release` works in every state, also after a call that got no answer, and more than once; it
-//!    never touches another's lock.
+//!    never touches another's lock, and says so if a lock that was granted is not ours any more.
 //! 5. `changed` may be dropped and called again at any moment: what it waits for lives in the claim.
 //! 6. `changed` may come early or not at all; the steward asks again anyway, and `retry_in` can only
 //!    shorten the pause.
@@ -74,7 +74,7 @@ pub trait Claim: Send + fmt::Debug {
     async fn renew(&mut self, now: Moment) -> Result<Standing>;
 
     /// Unlocks, or leaves the queue. Works in any state, any number of times, and only on our own.
-    async fn release(&mut self) -> Result<()>;
+    async fn release(&mut self) -> Result<Released>;
 
     /// Sends the release of a lock that is held the quick way, as [`send_attempt`](Self::send_attempt)
     /// does.
@@ -82,10 +82,10 @@ pub trait Claim: Send + fmt::Debug {
         false
     }
 
-    /// Whether what was sent the quick way has released the lock; if not, it takes a
-    /// [`release`](Self::release).
-    fn poll_release(&mut self, _context: &mut Context<'_>) -> Poll<Result<bool>> {
-        Poll::Ready(Ok(false))
+    /// The answer to a release that was sent the quick way; `None` if that did not do, and it takes a
+    /// [`release`](Self::release) to know.
+    fn poll_release(&mut self, _context: &mut Context<'_>) -> Poll<Result<Option<Released>>> {
+        Poll::Ready(Ok(None))
     }
 
     /// Ends when it is worth asking again: our turn may have come, or our place is gone.
@@ -237,6 +237,18 @@ pub enum Standing {
     Held(Lease),
     /// Gone; the text says why.
     Lost(String),
+}
+
+/// The answer to [`Claim::release`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// Nothing of the claim is left: the lock was unlocked, the place in the queue given up, or there
+    /// was nothing to give back.
+    Done,
+    /// The claim was granted the lock and had not released it, but the engine has another holder, or
+    /// none: the lock was not exclusive all the time. Whoever repeats a release that got no answer
+    /// may hear this too, because the first release was carried out.
+    NotOurs,
 }
 
 /// What an engine promises.

@@ -1,11 +1,11 @@
 //! What the user holds.
 
-use std::{fmt, future::poll_fn, pin::pin, task::Poll, time::Duration};
+use std::{fmt, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use crate::{
     clock::Moment,
     error::{Error, ErrorKind, Result},
-    held::Held,
+    line::{Ended, Line},
     release::Release,
     steward::Driven,
     turn::Turn,
@@ -105,7 +105,7 @@ impl Guard {
         poll_fn(|context| {
             // Loss first: work that is ready and lock that is gone at once counts as lost.
             if lost.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(lost_error(&self.0.held)));
+                return Poll::Ready(Err(self.0.held.lost_error()));
             }
             work.as_mut().poll(context).map(Ok)
         })
@@ -117,8 +117,10 @@ impl Guard {
     /// Other guards of the same [`Owner`](crate::Owner) go on holding it.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if it was lost before; [`ErrorKind::Unreachable`] if the engine did not
-    /// answer, in which case the release goes on in the background. Either way the hold is over.
+    /// [`ErrorKind::Lost`] if it was lost before, also if only the engine knows that: then it had
+    /// another holder, or none, and what was done under the lock may not have been done alone.
+    /// [`ErrorKind::Unreachable`] if the engine did not answer, in which case the release goes on in
+    /// the background. Either way the hold is over.
     ///
     /// # Cancel safety
     /// The lock is released even if this future is dropped.
@@ -126,10 +128,11 @@ impl Guard {
         let was_held = self.is_held();
         let mut turn = self.0;
         let answer = match turn.end() {
-            Some(ended) => Driven::new(Release::begin(ended)).await,
-            None => Ok(()),
+            Ended::Last => Driven::new(Release::begin(Arc::clone(&turn.held))).await,
+            Ended::GoesOn => Ok(()),
+            Ended::Lost => Err(turn.held.lost_error()),
         };
-        if was_held { answer } else { Err(lost_error(&turn.held)) }
+        if was_held { answer } else { Err(turn.held.lost_error()) }
     }
 
     /// A duplicate of the descriptor that holds the lock in the kernel, where the engine has one
@@ -143,9 +146,9 @@ impl Guard {
     }
 }
 
-fn lost_error(held: &Held) -> Error {
-    let (line, engine) = (&held.line, held.line.house.profile.engine);
-    let loss = held.loss().unwrap_or(&Loss::Expired);
+/// What a guard is told of its loss.
+pub(crate) fn lost_error(line: &Line, loss: &Loss) -> Error {
+    let engine = line.house.profile.engine;
     let message = format!("lost {:?} on {engine}: {loss}", line.key().as_str());
     Error::new(ErrorKind::Lost, message).about(engine, line.key())
 }

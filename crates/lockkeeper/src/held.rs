@@ -10,11 +10,11 @@ use std::{
 
 use crate::{
     clock::{Clock, Moment},
-    engine::{Claim, Grant, Lease},
+    engine::{Claim, Grant, Lease, Released},
     errand,
     error::{Error, ErrorKind, Result},
     event::Event,
-    guard::Loss,
+    guard::{Loss, lost_error},
     line::{Line, Unwanted},
     sync::{Flag, locked},
 };
@@ -44,7 +44,11 @@ struct Keep {
 /// Whose hands the claim is in.
 enum Hands {
     Ours(Box<dyn Claim>),
-    Renewal { then: Then },
+    Renewal {
+        then: Then,
+    },
+    /// Given back by a renewal that had it; this is what came of that, until somebody asks.
+    GivenBack(Result<Released>),
     Nobody,
 }
 
@@ -105,8 +109,9 @@ impl Held {
         !self.lost.is_up() && (self.ends_at() == Moment::NEVER || clock.now() < self.ends_at())
     }
 
-    pub(crate) fn loss(&self) -> Option<&Loss> {
-        self.loss.get()
+    /// What its guards are told when it does not hold any more.
+    pub(crate) fn lost_error(&self) -> Error {
+        lost_error(&self.line, self.loss.get().unwrap_or(&Loss::Expired))
     }
 
     /// Ends when the hold is lost.
@@ -133,7 +138,7 @@ impl Held {
                 self.asked_back.raise();
                 Taken::ByRenewal
             }
-            Hands::Nobody => Taken::Gone,
+            Hands::GivenBack(_) | Hands::Nobody => Taken::Gone,
         }
     }
 
@@ -143,8 +148,12 @@ impl Held {
     }
 
     /// Ends when the renewal that had the claim in hands has released it.
-    pub(crate) async fn released(&self) {
+    pub(crate) async fn released(&self) -> Result<Released> {
         self.released.raised().await;
+        match std::mem::replace(&mut locked(&self.keep).claim, Hands::Nobody) {
+            Hands::GivenBack(answer) => answer,
+            Hands::Ours(_) | Hands::Renewal { .. } | Hands::Nobody => Ok(Released::Done),
+        }
     }
 
     #[cfg(unix)]
@@ -155,7 +164,9 @@ impl Held {
                 ErrorKind::Other,
                 "the lock is being renewed right now; ask again in a moment",
             )),
-            Hands::Nobody => Err(Error::new(ErrorKind::Lost, "the lock is not held any more")),
+            Hands::GivenBack(_) | Hands::Nobody => {
+                Err(Error::new(ErrorKind::Lost, "the lock is not held any more"))
+            }
         }
     }
 
@@ -163,7 +174,7 @@ impl Held {
     /// only decides; what takes time is the steward's. Answers when something is due next.
     pub(crate) fn due(self: &Arc<Self>, now: Moment) -> Moment {
         let mut keep = locked(&self.keep);
-        if matches!(keep.claim, Hands::Nobody | Hands::Renewal { then: Then::Release }) {
+        if !matches!(keep.claim, Hands::Ours(_) | Hands::Renewal { then: Then::Keep }) {
             return Moment::NEVER;
         }
         let loss = if now >= keep.turn_ends_at {
@@ -208,9 +219,9 @@ impl Held {
         None
     }
 
-    /// The renewal is over and the claim released.
-    pub(crate) fn renewal_ended(&self) {
-        locked(&self.keep).claim = Hands::Nobody;
+    /// The renewal is over and the claim given back.
+    pub(crate) fn renewal_ended(&self, answer: Result<Released>) {
+        locked(&self.keep).claim = Hands::GivenBack(answer);
         self.released.raise();
     }
 
@@ -244,7 +255,7 @@ impl Held {
     fn next_due(&self, keep: &Keep) -> Moment {
         let renew_at = match keep.claim {
             Hands::Ours(_) => keep.renew_at,
-            Hands::Renewal { .. } | Hands::Nobody => Moment::NEVER,
+            Hands::Renewal { .. } | Hands::GivenBack(_) | Hands::Nobody => Moment::NEVER,
         };
         renew_at.min(self.ends_at()).min(keep.turn_ends_at)
     }

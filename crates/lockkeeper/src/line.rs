@@ -58,6 +58,18 @@ pub(crate) struct LineRecord {
 /// A claim that was given back and can begin again.
 pub(crate) type Spare = Option<Box<dyn Claim>>;
 
+/// What came of ending a turn.
+#[derive(Debug)]
+#[must_use = "a hold that is not passed on must be released"]
+pub(crate) enum Ended {
+    /// The hold serves another turn.
+    GoesOn,
+    /// Nobody here may have it next: the hold must be [released](errand::release).
+    Last,
+    /// The hold was lost before.
+    Lost,
+}
+
 /// A grant that nobody can use.
 pub(crate) struct Unwanted {
     pub(crate) claim: Box<dyn Claim>,
@@ -228,16 +240,14 @@ impl Line {
         Ok(())
     }
 
-    /// A turn is over. Passes the lock on to the next in line if that may be; otherwise answers
-    /// true, and the hold must be [released](errand::release).
-    #[must_use = "a hold that is not passed on must be released"]
-    pub(crate) fn end_turn(&self, held: &Arc<Held>, number: u64) -> bool {
+    /// A turn is over. Passes the lock on to the next in line if that may be.
+    pub(crate) fn end_turn(&self, held: &Arc<Held>, number: u64) -> Ended {
         let mut guarded = locked(&self.record.state);
         let state = &mut *guarded;
         // If it was lost, the line has moved on without it.
-        let Some(tenure) = state.tenure_of(held) else { return false };
+        let Some(tenure) = state.tenure_of(held) else { return Ended::Lost };
         if tenure.n_turns != number + 1 {
-            return false;
+            return Ended::GoesOn;
         }
         if let Some(next) = state.queue.first()
             && tenure.may_pass_on_to(&next.wish, &self.house.clock)
@@ -251,12 +261,12 @@ impl Line {
             drop(guarded);
             self.house.observers.tell(&Event::Passed { key: self.key(), fence });
             wakers.wake();
-            return false;
+            return Ended::GoesOn;
         }
         let before = std::mem::replace(&mut state.stage, Stage::Asking);
         drop(guarded);
         drop(before);
-        true
+        Ended::Last
     }
 
     /// The hold was lost: those who wait are served by a new claim, the guard is on its own.

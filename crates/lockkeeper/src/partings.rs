@@ -20,7 +20,7 @@ use std::{
 use futures_lite::future;
 
 use crate::{
-    engine::Claim,
+    engine::{Claim, Released},
     errand,
     line::Line,
     locks::House,
@@ -159,13 +159,15 @@ impl Parting {
         if unattended(|| claim.send_release()) {
             return Some(Self::Sent(line, claim));
         }
-        Self::begin_errand(line, claim)
+        Self::begin_errand(line, claim, Before::Nothing)
     }
 
-    fn begin_errand(line: Line, claim: Box<dyn Claim>) -> Option<Self> {
+    fn begin_errand(line: Line, claim: Box<dyn Claim>, before: Before) -> Option<Self> {
         let errand = Box::pin(async move {
-            errand::give_back_at_last(&line, claim).await;
-            line.house.partings.confirmed_one();
+            let released = errand::give_back_at_last(&line, claim).await;
+            // It may be our own release before that it heard of.
+            let is_repeated = matches!(before, Before::Unanswered);
+            confirmed(&line, if is_repeated { Released::Done } else { released });
         });
         Self::Errand(errand).look()
     }
@@ -177,12 +179,13 @@ impl Parting {
                 let mut context = Context::from_waker(Waker::noop());
                 match unattended(|| claim.poll_release(&mut context)) {
                     Poll::Pending => Some(Self::Sent(line, claim)),
-                    Poll::Ready(Ok(true)) => {
+                    Poll::Ready(Ok(Some(released))) => {
                         line.keep_spare(claim);
-                        line.house.partings.confirmed_one();
+                        confirmed(&line, released);
                         None
                     }
-                    Poll::Ready(_) => Self::begin_errand(line, claim),
+                    Poll::Ready(Ok(None)) => Self::begin_errand(line, claim, Before::Nothing),
+                    Poll::Ready(Err(_)) => Self::begin_errand(line, claim, Before::Unanswered),
                 }
             }
             Self::Errand(mut errand) => {
@@ -201,13 +204,33 @@ impl Parting {
         };
         Box::pin(async move {
             let answer = poll_fn(|context| claim.poll_release(context));
-            match line.house.limited(answer).await {
-                Ok(true) => line.keep_spare(claim),
-                Ok(false) | Err(_) => errand::give_back_at_last(&line, claim).await,
-            }
-            line.house.partings.confirmed_one();
+            let released = match line.house.limited(answer).await {
+                Ok(Some(released)) => {
+                    line.keep_spare(claim);
+                    released
+                }
+                Ok(None) => errand::give_back_at_last(&line, claim).await,
+                Err(_) => {
+                    errand::give_back_at_last(&line, claim).await;
+                    Released::Done
+                }
+            };
+            confirmed(&line, released);
         })
     }
+}
+
+/// What was sent before a release.
+enum Before {
+    Nothing,
+    /// A release that got no answer.
+    Unanswered,
+}
+
+/// Nothing is left to do for a claim; nobody waits for the answer, but observers hear of a loss.
+fn confirmed(line: &Line, released: Released) {
+    drop(errand::confirm(line, released));
+    line.house.partings.confirmed_one();
 }
 
 impl fmt::Debug for Partings {

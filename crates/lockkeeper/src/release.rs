@@ -65,20 +65,18 @@ impl Future for Release {
         let line = &held.line;
         if let Stage::Sent(sent) = stage {
             let answer = match sent.claim.poll_release(context) {
-                Poll::Ready(answer) => answer,
-                Poll::Pending => Err(ready!(sent.limit.poll(line, context))),
+                Poll::Ready(answer) => answer.transpose(),
+                Poll::Pending => Some(Err(ready!(sent.limit.poll(line, context)))),
             };
             sent.limit.end(line);
             if let Stage::Sent(Sent { claim, .. }) = std::mem::replace(stage, Stage::Done) {
-                let answer = match answer {
-                    Ok(false) => {
-                        *stage = Stage::errand(held, Taken::Claim(claim));
-                        return self.poll(context);
-                    }
-                    answer => errand::given_back(line, claim, answer.map(drop)),
+                let Some(answer) = answer else {
+                    *stage = Stage::errand(held, Taken::Claim(claim));
+                    return self.poll(context);
                 };
+                let answer = errand::given_back(line, claim, answer);
                 errand::ask_if_wanted(line);
-                return Poll::Ready(answer);
+                return Poll::Ready(answer.and_then(|released| errand::confirm(line, released)));
             }
         }
         match stage {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::{errand, held::Held};
+use crate::{errand, held::Held, line::Ended};
 
 /// A turn: from the moment the line gives it until it is dropped or ended.
 ///
@@ -42,17 +42,17 @@ impl Turn {
         self.held.fence_of(self.number)
     }
 
-    /// Ends the turn, if no other shares it; answers the hold if that was not passed on and is to be
-    /// released. Doing it again does nothing: by then it is another turn, or none.
-    pub(crate) fn end(&mut self) -> Option<Arc<Held>> {
+    /// Ends the turn, if no other shares it. Doing it again does nothing: by then it is another turn, or
+    /// none.
+    pub(crate) fn end(&mut self) -> Ended {
         if self.share.take().is_some_and(|share| Arc::into_inner(share).is_none()) {
             // Not ours to end, now or when this is dropped.
             self.number = u64::MAX;
         }
         if self.number == u64::MAX || !self.held.line.house.is_this_process() {
-            return None;
+            return Ended::GoesOn;
         }
-        self.held.line.end_turn(&self.held, self.number).then(|| Arc::clone(&self.held))
+        self.held.line.end_turn(&self.held, self.number)
     }
 }
 
@@ -66,8 +66,8 @@ impl Open {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(held) = self.end() {
-            errand::release_soon(held);
+        if let Ended::Last = self.end() {
+            errand::release_soon(Arc::clone(&self.held));
         }
     }
 }

@@ -7,7 +7,7 @@ use futures_lite::future;
 use super::room::{Finding, Room, Stop};
 use crate::{
     clock::Moment,
-    engine::{Attempt, Claim, Lease, Standing},
+    engine::{Attempt, Claim, Lease, Released, Standing},
     error::Result,
 };
 
@@ -118,7 +118,19 @@ impl<'a> Contender<'a> {
         }
     }
 
+    /// Releases, and must not be told that the lock was not its own.
     pub(super) async fn releases(&mut self) -> Finding {
+        match self.is_released().await? {
+            Released::Done => Ok(()),
+            Released::NotOurs => Err(Stop::Broken(format!(
+                "{} was told at its release that it was not its own",
+                self.name
+            ))),
+        }
+    }
+
+    /// Releases, and answers what it was told.
+    pub(super) async fn is_released(&mut self) -> Finding<Released> {
         let what = format!("the release by {}", self.name);
         Ok(self.room.within(self.room.limit(), &what, self.claim.release()).await??)
     }

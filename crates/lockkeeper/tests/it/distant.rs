@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use lockkeeper::{
     Key, Locks, LocksBuilder, Result,
     engine::{
-        Answers, Attempt, Claim, Engine, Inspector, Listed, Moment, Profile, Reach, Request,
-        Standing, Who,
+        Answers, Attempt, Claim, Engine, Inspector, Listed, Moment, Profile, Reach, Released,
+        Request, Standing, Who,
     },
     engines::memory::Memory,
 };
@@ -164,7 +164,7 @@ impl Claim for DistantClaim {
         self.wire.renewals.carry(self.claim.renew(now)).await
     }
 
-    async fn release(&mut self) -> Result<()> {
+    async fn release(&mut self) -> Result<Released> {
         self.wire.releases.carry(self.claim.release()).await
     }
 

@@ -99,6 +99,7 @@ fn file_keeps_the_rules() {
     let report = block_on(conformance::check_all(&lab));
     report.assert_kept();
     let beyond = [
+        "a_release_tells_that_the_lock_was_taken_away",
         "an_expired_lease_is_free_for_others",
         "a_lease_lasts_as_long_as_it_says",
         "an_expired_holder_cannot_come_back",

@@ -1,13 +1,21 @@
 //! How a hold ends that nobody asked to end.
 
 use std::{
-    sync::atomic::Ordering,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use lockkeeper::{ErrorKind, Key, Locks, Loss, clock::Clock, engines::memory::Memory};
+use lockkeeper::{
+    ErrorKind, Key, Locks, Loss, clock::Clock, engines::memory::Memory, event::Event,
+};
 
-use crate::tools::{LONG, SHORT_TTL, Troubled};
+use crate::{
+    distant::{Distant, Service},
+    tools::{LONG, SHORT_TTL, Troubled, until},
+};
 
 #[tokio::test]
 async fn a_lock_taken_away_is_told_by_the_next_renewal() {
@@ -201,4 +209,84 @@ fn a_clock_moved_by_hand_renews() {
             assert!(guard.remaining().unwrap() >= before);
         }
     });
+}
+
+#[tokio::test]
+async fn a_release_says_that_the_lock_was_not_ours_any_more() {
+    let losses: Arc<Mutex<Vec<Loss>>> = Arc::default();
+    let distant = Distant::default();
+    let told = Arc::clone(&losses);
+    let locks = distant.locks_with(|builder| {
+        builder.answer_within(LONG).observe(move |event: &Event<'_>| {
+            if let Event::Lost { loss, .. } = event {
+                told.lock().unwrap().push((*loss).clone());
+            }
+        })
+    });
+    let key = Key::new("a").unwrap();
+    for is_dropped in [false, true] {
+        let guard = locks.lock("a").acquire().await.unwrap();
+        distant.memory.take_away(&key);
+        // No renewal is due yet: only the engine knows.
+        assert!(guard.is_held());
+        if is_dropped {
+            drop(guard);
+        } else {
+            assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+        }
+    }
+    until("both losses to be told", || losses.lock().unwrap().len() == 2);
+    let losses = losses.lock().unwrap();
+    assert!(losses.iter().all(|loss| matches!(loss, Loss::TakenAway(_))), "{losses:?}");
+}
+
+#[tokio::test]
+async fn a_release_during_a_renewal_is_confirmed_or_not_said_to_be() {
+    for is_taken_away in [false, true] {
+        let distant = Distant::default();
+        let locks = distant.locks();
+        distant.wire.renewals.set(Service::LosesCalls);
+        let lock = locks.lock("a").ttl(Duration::from_secs(3));
+        let guard = lock.acquire().await.unwrap();
+        while distant.wire.renewals.n_under_way() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if is_taken_away {
+            distant.memory.take_away(&Key::new("a").unwrap());
+        }
+        let released = guard.release().await;
+        assert_eq!(distant.wire.releases.n_answered(), 1);
+        match is_taken_away {
+            false => released.unwrap(),
+            true => assert_eq!(released.unwrap_err().kind(), ErrorKind::Lost),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_got_no_answer_is_no_loss_when_it_is_repeated() {
+    let n_lost: Arc<AtomicUsize> = Arc::default();
+    let distant = Distant::default();
+    let told = Arc::clone(&n_lost);
+    let locks = distant.locks_with(|builder| {
+        builder.answer_within(Duration::from_millis(50)).observe(move |event: &Event<'_>| {
+            told.fetch_add(usize::from(matches!(event, Event::Lost { .. })), Ordering::SeqCst);
+        })
+    });
+    for is_dropped in [false, true] {
+        let guard = locks.lock("a").acquire().await.unwrap();
+        distant.wire.releases.set(Service::LosesAnswers);
+        let n_answered = distant.wire.releases.n_answered();
+        if is_dropped {
+            drop(guard);
+        } else {
+            assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unreachable);
+        }
+        // The first release was carried out: whoever repeats it hears that the lock is not ours.
+        distant.wire.releases.set(Service::Good);
+        while distant.wire.releases.n_answered() == n_answered {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    assert_eq!(n_lost.load(Ordering::SeqCst), 0);
 }

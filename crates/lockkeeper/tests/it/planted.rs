@@ -124,6 +124,8 @@ defects! { RULES_OF_ENGINES, is_caught {
     one_that_releases_by_key_what_it_once_held: ReleasesByKeyWhatItOnceHeld => a_late_release_never_touches_the_next_holder;
     one_that_releases_by_key_what_it_lost: ReleasesByKeyWhatItOnceHeld => a_lost_lock_is_not_taken_back_from_the_next;
     one_that_releases_only_what_it_heard_of: ReleasesOnlyWhatItHeardOf => a_release_works_after_a_call_cut_short;
+    one_that_releases_without_a_look: ReleasesWithoutALook => a_release_tells_that_the_lock_was_taken_away;
+    one_whose_second_release_is_a_loss: NeverItsOwn => releasing_twice_is_harmless;
     one_that_begins_again_too_soon: BeginsAgainTooSoon => a_claim_that_begins_again_is_as_good_as_new;
     one_that_begins_again_as_before: BeginsAgainAsBefore => a_claim_that_begins_again_is_as_good_as_new;
 

@@ -14,7 +14,7 @@ use std::{
 use async_trait::async_trait;
 use lockkeeper::{
     Locks, Result,
-    engine::{Attempt, Claim, Engine, Moment, Profile, Request, Standing},
+    engine::{Attempt, Claim, Engine, Moment, Profile, Released, Request, Standing},
     engines::memory::Memory,
 };
 
@@ -118,7 +118,7 @@ impl Claim for TroubledClaim {
         self.claim.renew(now).await
     }
 
-    async fn release(&mut self) -> Result<()> {
+    async fn release(&mut self) -> Result<Released> {
         self.check()?;
         while self.switches.keeps_releases.load(Ordering::SeqCst) {
             tokio::task::yield_now().await;

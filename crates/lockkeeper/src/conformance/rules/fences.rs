@@ -85,7 +85,7 @@ async fn fences_grow_over_a_loss(room: &Room<'_>) -> Finding {
         let mut next = room.enter("the next", &key);
         let after = next.gets_it_after(Duration::ZERO).await?;
         room.ensure_fence_grew(&during, &after)?;
-        robbed.releases().await?;
+        robbed.is_released().await?;
         next.releases().await?;
         before = after;
     }

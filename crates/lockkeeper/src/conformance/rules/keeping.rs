@@ -130,7 +130,7 @@ async fn an_expired_holder_cannot_come_back(room: &Room<'_>) -> Finding {
     let mut next = room.enter("the next", &key);
     let after = next.gets_it_after(before.lasts()).await?;
     late.does_not_have_it().await?;
-    late.releases().await?;
+    late.is_released().await?;
     next.still_has_it().await?;
     room.ensure_fence_grew(&before, &after)?;
     next.releases().await
@@ -199,7 +199,7 @@ async fn a_lost_lock_is_not_taken_back_from_the_next(room: &Room<'_>) -> Finding
     let after = next.gets_it_after(Duration::ZERO).await?;
     robbed.does_not_have_it().await?;
     next.still_has_it().await?;
-    robbed.releases().await?;
+    robbed.is_released().await?;
     next.still_has_it().await?;
     let mut third = room.enter("a third", &key);
     third.is_told_busy().await?;
@@ -218,7 +218,7 @@ async fn a_waiter_gets_what_was_taken_away(room: &Room<'_>) -> Finding {
     let after = waiter.gets_it_after(Duration::ZERO).await?;
     room.ensure_fence_grew(&before, &after)?;
     robbed.does_not_have_it().await?;
-    robbed.releases().await?;
+    robbed.is_released().await?;
     waiter.still_has_it().await?;
     waiter.releases().await
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use futures_lite::future;
 
-use super::{always, rule};
+use super::{always, rule, with_leases};
 use crate::{
     conformance::{
         Rule,
         room::{Finding, Room, ensure},
     },
-    engine::{OwnerId, Request},
+    engine::{OwnerId, Released, Request},
 };
 
 pub(super) const RULES: &[Rule] = &[
@@ -35,6 +35,11 @@ pub(super) const RULES: &[Rule] = &[
         always,
         a_release_works_after_a_call_cut_short,
         "a claim whose attempt was given up half-way can be released, and the key is free then"
+    ),
+    rule!(
+        with_leases,
+        a_release_tells_that_the_lock_was_taken_away,
+        "a holder that the engine does not know any more is told so when it releases, and only once"
     ),
     rule!(
         always,
@@ -101,6 +106,27 @@ async fn a_late_release_never_touches_the_next_holder(room: &Room<'_>) -> Findin
     third.is_told_busy().await?;
     third.releases().await?;
     second.releases().await
+}
+
+async fn a_release_tells_that_the_lock_was_taken_away(room: &Room<'_>) -> Finding {
+    let key = room.key()?;
+    for is_taken_by_another in [false, true] {
+        let mut one = room.enter("the one whose lock is taken away", &key);
+        one.gets_it().await?;
+        room.take_away(&key).await?;
+        let mut next = room.enter("the next", &key);
+        if is_taken_by_another {
+            next.gets_it_after(Duration::ZERO).await?;
+        }
+        let told = one.is_released().await?;
+        ensure!(told == Released::NotOurs, "a release of what was taken away answered {told:?}");
+        one.releases().await?;
+        if is_taken_by_another {
+            next.still_has_it().await?;
+        }
+        next.releases().await?;
+    }
+    Ok(())
 }
 
 async fn a_claim_that_begins_again_is_as_good_as_new(room: &Room<'_>) -> Finding {

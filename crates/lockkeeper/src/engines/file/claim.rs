@@ -15,7 +15,7 @@ use super::{
     },
 };
 use crate::{
-    engine::{Attempt, Claim, Grant, Lease, Moment, Order, Patience, Request, Standing},
+    engine::{Attempt, Claim, Grant, Lease, Moment, Order, Patience, Released, Request, Standing},
     error::Result,
 };
 
@@ -237,27 +237,27 @@ impl Claim for FileClaim {
         self.check(now)
     }
 
-    async fn release(&mut self) -> Result<()> {
+    async fn release(&mut self) -> Result<Released> {
         if self.shared.check_process().is_err() {
-            return Ok(());
+            return Ok(Released::Done);
         }
         if let Stage::Waiting(wait) = &self.stage {
             wait.stop()?;
             wait.ended().await;
         }
         let file = match std::mem::replace(&mut self.stage, Stage::Away) {
-            Stage::Away => return Ok(()),
+            Stage::Away => return Ok(Released::Done),
             Stage::InLine(in_line) => in_line.file,
             Stage::Held(hold) => hold.file,
             Stage::Waiting(wait) => match wait.ending() {
                 Some(Ending::Won(file) | Ending::Stopped(file)) => file,
-                Some(Ending::Failed(_)) | None => return Ok(()),
+                Some(Ending::Failed(_)) | None => return Ok(Released::Done),
             },
         };
         // If it fails the file is closed, which frees the lock as well.
         file.unlock()?;
         self.shared.keep(file);
-        Ok(())
+        Ok(Released::Done)
     }
 
     async fn changed(&mut self) {

@@ -12,8 +12,8 @@ use self::bell::Bell;
 use crate::{
     engine::{
         Answers, Attempt, Claim, Engine, Expiry, Fairness, Fencing, Grant, Inspector, Lease,
-        Listed, Moment, Order, OwnerId, Party, Patience, Profile, Reach, Request, Standing, Wake,
-        Who,
+        Listed, Moment, Order, OwnerId, Party, Patience, Profile, Reach, Released, Request,
+        Standing, Wake, Who,
     },
     error::Result,
     key::Key,
@@ -105,7 +105,8 @@ impl Engine for Memory {
     }
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
-        Box::new(MemoryClaim { table: Arc::clone(&self.0), request, bell: Arc::default() })
+        let (table, bell) = (Arc::clone(&self.0), Arc::default());
+        Box::new(MemoryClaim { table, request, bell, is_granted: false })
     }
 
     fn inspector(&self) -> Option<&dyn Inspector> {
@@ -118,6 +119,8 @@ struct MemoryClaim {
     table: Arc<Table>,
     request: Request,
     bell: Arc<Bell>,
+    /// Whether it was granted the lock and has not released it since.
+    is_granted: bool,
 }
 
 #[async_trait]
@@ -131,6 +134,7 @@ impl Claim for MemoryClaim {
             if holder.owner == me {
                 holder.ends_at = now + self.request.ttl;
                 let fence = holder.fence;
+                self.is_granted = true;
                 return Ok(Attempt::Granted(self.grant(fence)));
             }
         } else if self.request.order == Order::Barging || entry.is_first(me) {
@@ -143,6 +147,7 @@ impl Claim for MemoryClaim {
                 since_us: now.wall_micros(),
                 ends_at: now + self.request.ttl,
             });
+            self.is_granted = true;
             return Ok(Attempt::Granted(self.grant(fence)));
         }
         if self.request.patience == Patience::Waits {
@@ -164,12 +169,15 @@ impl Claim for MemoryClaim {
         })
     }
 
-    async fn release(&mut self) -> Result<()> {
+    async fn release(&mut self) -> Result<Released> {
+        let was_granted = std::mem::take(&mut self.is_granted);
+        let not_ours = if was_granted { Released::NotOurs } else { Released::Done };
         let mut keys = locked(&self.table.keys);
-        let Some(entry) = keys.get_mut(&self.request.key) else { return Ok(()) };
+        let Some(entry) = keys.get_mut(&self.request.key) else { return Ok(not_ours) };
         let me = self.request.owner;
         entry.queue.retain(|waiter| waiter.owner != me);
-        if entry.holder.as_ref().is_some_and(|holder| holder.owner == me) {
+        let is_ours = entry.holder.as_ref().is_some_and(|holder| holder.owner == me);
+        if is_ours {
             entry.holder = None;
         }
         if entry.holder.is_none() {
@@ -178,7 +186,7 @@ impl Claim for MemoryClaim {
         if entry.holder.is_none() && entry.queue.is_empty() {
             keys.remove(&self.request.key);
         }
-        Ok(())
+        Ok(if is_ours { Released::Done } else { not_ours })
     }
 
     async fn changed(&mut self) {

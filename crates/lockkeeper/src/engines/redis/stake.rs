@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     engine::{
-        Answers, Attempt, Fairness, Fencing, Grant, Lease, Moment, Profile, Reach, Request,
-        Standing, Wake,
+        Answers, Attempt, Fairness, Fencing, Grant, Lease, Moment, Profile, Reach, Released,
+        Request, Standing, Wake,
     },
     error::{Error, Result},
 };
@@ -223,9 +223,9 @@ impl Stake {
     }
 
     /// Unlocks; the arguments are for the script, after the owner.
-    pub(super) async fn release(&mut self, arguments: &[&[u8]]) -> Result<()> {
+    pub(super) async fn release(&mut self, arguments: &[&[u8]]) -> Result<Released> {
         if self.stage == Stage::Nothing {
-            return Ok(());
+            return Ok(Released::Done);
         }
         let arguments = [&[self.owner.as_bytes()], arguments].concat();
         let call = Call::script(self.shared.scripts.release, &[&self.lock], &arguments);
@@ -244,10 +244,11 @@ impl Stake {
         self.released_at = Some(Arc::clone(at));
         let replies = no_error(client.call(at, self.slot, &call, now).await?)?;
         match replies.first() {
-            Some(Value::Int(_)) => {
-                self.stage = Stage::Nothing;
+            Some(Value::Int(n_released)) => {
+                let before = std::mem::replace(&mut self.stage, Stage::Nothing);
                 self.released_at = None;
-                Ok(())
+                let is_not_ours = *n_released == 0 && before == Stage::Holds;
+                Ok(if is_not_ours { Released::NotOurs } else { Released::Done })
             }
             _ => Err(strange(&replies)),
         }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures_lite::future;
 use lockkeeper::{
     Result,
-    engine::{Attempt, Grant, Lease, Moment, Order, Patience, Request},
+    engine::{Attempt, Grant, Lease, Moment, Order, Patience, Released, Request},
 };
 
 use super::machine::{Defect, EVERYBODY, Stake};
@@ -130,9 +130,9 @@ pub(super) struct CountsAttempts;
 
 #[async_trait]
 impl Defect for CountsAttempts {
-    async fn release(&self, stake: &mut Stake) -> Result<()> {
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
         stake.n_grants = stake.n_grants.saturating_sub(1);
-        if stake.was_granted() { Ok(()) } else { stake.release().await }
+        if stake.was_granted() { Ok(Released::Done) } else { stake.release().await }
     }
 }
 

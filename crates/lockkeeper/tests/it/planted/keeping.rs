@@ -10,7 +10,7 @@ use lockkeeper::{
     Key, Result,
     blocking::block_on,
     clock::Clock,
-    engine::{Attempt, Inspector, Lease, Moment, OwnerId, Request, Standing},
+    engine::{Attempt, Inspector, Lease, Moment, OwnerId, Released, Request, Standing},
 };
 
 use super::machine::{Defect, Stake};
@@ -193,7 +193,7 @@ impl Defect for BelievesItsOwnBook {
         Ok(answer)
     }
 
-    async fn release(&self, stake: &mut Stake) -> Result<()> {
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
         let me = stake.request.owner;
         self.0.lock().unwrap().retain(|_, holder| *holder != me);
         stake.release().await

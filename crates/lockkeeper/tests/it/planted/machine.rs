@@ -13,7 +13,8 @@ use async_trait::async_trait;
 use lockkeeper::{
     Error, Key, Result,
     engine::{
-        Attempt, Claim, Engine, Inspector, Listed, Moment, OwnerId, Profile, Request, Standing, Who,
+        Attempt, Claim, Engine, Inspector, Listed, Moment, OwnerId, Profile, Released, Request,
+        Standing, Who,
     },
     engines::memory::Memory,
 };
@@ -64,7 +65,7 @@ impl Claim for WiredClaim {
         self.reach()?.renew(now).await
     }
 
-    async fn release(&mut self) -> Result<()> {
+    async fn release(&mut self) -> Result<Released> {
         self.reach()?.release().await
     }
 
@@ -104,7 +105,7 @@ impl Stake {
         Ok(answer)
     }
 
-    pub(super) async fn release(&mut self) -> Result<()> {
+    pub(super) async fn release(&mut self) -> Result<Released> {
         self.n_releases += 1;
         self.claim.release().await
     }
@@ -130,7 +131,7 @@ pub(super) trait Defect: Send + Sync + fmt::Debug + 'static {
         stake.claim.renew(now).await
     }
 
-    async fn release(&self, stake: &mut Stake) -> Result<()> {
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
         stake.release().await
     }
 
@@ -228,7 +229,7 @@ impl Claim for PlantedClaim {
         defect.renew(stake, now).await
     }
 
-    async fn release(&mut self) -> Result<()> {
+    async fn release(&mut self) -> Result<Released> {
         let (stake, defect) = self.parts();
         defect.release(stake).await
     }

@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use lockkeeper::{
     Key, Result,
-    engine::{Attempt, Grant, Inspector, Listed, Moment, Party, Request, Who},
+    engine::{Attempt, Grant, Inspector, Listed, Moment, Party, Released, Request, Who},
     engines::memory::Memory,
 };
 
@@ -43,7 +43,7 @@ impl Defect for CountsReleases {
         Ok(answer)
     }
 
-    async fn release(&self, stake: &mut Stake) -> Result<()> {
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
         self.0.fetch_add(1, Ordering::SeqCst);
         stake.release().await
     }

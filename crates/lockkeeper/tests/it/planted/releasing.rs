@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures_lite::future;
 use lockkeeper::{
     Error, Result,
-    engine::{Attempt, Moment},
+    engine::{Attempt, Moment, Released},
 };
 
 use super::machine::{Defect, Stake};
@@ -14,8 +14,8 @@ pub(super) struct ReleasesNothing;
 
 #[async_trait]
 impl Defect for ReleasesNothing {
-    async fn release(&self, _: &mut Stake) -> Result<()> {
-        Ok(())
+    async fn release(&self, _: &mut Stake) -> Result<Released> {
+        Ok(Released::Done)
     }
 }
 
@@ -24,7 +24,7 @@ pub(super) struct ReleasesOnlyOnce;
 
 #[async_trait]
 impl Defect for ReleasesOnlyOnce {
-    async fn release(&self, stake: &mut Stake) -> Result<()> {
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
         if stake.n_releases > 0 {
             return Err(Error::refused("not held"));
         }
@@ -37,7 +37,7 @@ pub(super) struct ReleasesOnlyWhatIsHeld;
 
 #[async_trait]
 impl Defect for ReleasesOnlyWhatIsHeld {
-    async fn release(&self, stake: &mut Stake) -> Result<()> {
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
         if !stake.was_granted() {
             return Err(Error::refused("not held"));
         }
@@ -51,7 +51,7 @@ pub(super) struct ReleasesByKey;
 
 #[async_trait]
 impl Defect for ReleasesByKey {
-    async fn release(&self, stake: &mut Stake) -> Result<()> {
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
         stake.engine.memory.take_away(stake.key());
         stake.release().await
     }
@@ -63,7 +63,7 @@ pub(super) struct ReleasesByKeyWhatItOnceHeld;
 
 #[async_trait]
 impl Defect for ReleasesByKeyWhatItOnceHeld {
-    async fn release(&self, stake: &mut Stake) -> Result<()> {
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
         if stake.was_granted() {
             stake.engine.memory.take_away(stake.key());
         }
@@ -84,8 +84,32 @@ impl Defect for ReleasesOnlyWhatItHeardOf {
         answer
     }
 
-    async fn release(&self, stake: &mut Stake) -> Result<()> {
-        if stake.mark { stake.release().await } else { Ok(()) }
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+        if stake.mark { stake.release().await } else { Ok(Released::Done) }
+    }
+}
+
+/// What it gave back was its own, whatever the table says.
+#[derive(Debug)]
+pub(super) struct ReleasesWithoutALook;
+
+#[async_trait]
+impl Defect for ReleasesWithoutALook {
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+        stake.release().await.map(|_| Released::Done)
+    }
+}
+
+/// Whoever was granted it once is told that it was not its own, also when nothing is left to release.
+#[derive(Debug)]
+pub(super) struct NeverItsOwn;
+
+#[async_trait]
+impl Defect for NeverItsOwn {
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+        let n_releases = stake.n_releases;
+        let released = stake.release().await?;
+        Ok(if n_releases > 0 && stake.was_granted() { Released::NotOurs } else { released })
     }
 }
 

@@ -10,7 +10,7 @@ use futures_lite::future;
 use lockkeeper::{
     Result,
     blocking::block_on,
-    engine::{Attempt, Claim, Moment, Order, Request},
+    engine::{Attempt, Claim, Moment, Order, Released, Request},
 };
 
 use super::machine::{Defect, Stake};
@@ -106,10 +106,10 @@ impl Defect for KeepsLeavers {
         stake.attempt(now).await
     }
 
-    async fn release(&self, stake: &mut Stake) -> Result<()> {
+    async fn release(&self, stake: &mut Stake) -> Result<Released> {
         if stake.n_attempts > 0 && !stake.was_granted() {
             self.0.add(stake);
-            return Ok(());
+            return Ok(Released::Done);
         }
         stake.release().await
     }

@@ -29,7 +29,7 @@ use super::{
     packing::{PackedAsk, PackedTake, TURNS_IF_FREE},
 };
 use crate::{
-    engine::{Attempt, Claim, Grant, Lease, Moment, Request, Standing},
+    engine::{Attempt, Claim, Grant, Lease, Moment, Released, Request, Standing},
     error::Result,
 };
 
@@ -142,9 +142,9 @@ impl NativeClaim {
         Grant { fence, n_fences: TURNS_IF_FREE, lease: Lease::For(self.request.ttl) }
     }
 
-    /// Notes that the lock is released, or the place in line given up.
-    fn released(&mut self, released: i64) {
-        self.stage = Stage::Nothing;
+    /// Notes that the lock is released, or the place in line given up: as `release.lua` answers.
+    fn released(&mut self, released: i64) -> Released {
+        let was_granted = std::mem::replace(&mut self.stage, Stage::Nothing) == Stage::Holds;
         self.at = None;
         let at = self.released_at.take();
         if released == 2 {
@@ -153,6 +153,7 @@ impl NativeClaim {
             at.filter(|_| self.shared.client.mixes_slots())
                 .inspect(|at| at.lifted.add(self.names.bucket));
         }
+        if released == 0 && was_granted { Released::NotOurs } else { Released::Done }
     }
 }
 
@@ -224,13 +225,15 @@ impl Claim for NativeClaim {
         Ok(Standing::Lost("the server has another holder, or none".into()))
     }
 
-    async fn release(&mut self) -> Result<()> {
+    async fn release(&mut self) -> Result<Released> {
         self.listen_nowhere();
         if self.stage == Stage::Nothing && self.unanswered.is_empty() {
-            return Ok(());
+            return Ok(Released::Done);
         }
-        if self.send_release() && poll_fn(|context| self.poll_release(context)).await? {
-            return Ok(());
+        if self.send_release()
+            && let Some(released) = poll_fn(|context| self.poll_release(context)).await?
+        {
+            return Ok(released);
         }
         Box::pin(self.release_by_all_means()).await
     }
@@ -242,18 +245,15 @@ impl Claim for NativeClaim {
         is_sent
     }
 
-    fn poll_release(&mut self, context: &mut Context<'_>) -> Poll<Result<bool>> {
-        let Some(answer) = &self.answer else { return Poll::Ready(Ok(false)) };
+    fn poll_release(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Released>>> {
+        let Some(answer) = &self.answer else { return Poll::Ready(Ok(None)) };
         let read = |replies: &mut Replies| number(replies);
         Poll::Ready(Ok(match ready!(answer.poll(context, read))? {
-            Some(released @ 1..) => {
-                self.released(released);
-                true
-            }
+            Some(released @ 1..) => Some(self.released(released)),
             // It has answered; but one of many is not told more than that it is not simply released.
             _ => {
                 self.released_at = None;
-                false
+                None
             }
         }))
     }

@@ -12,7 +12,7 @@ use super::super::{
     stake::{Shared, Stage, Stake},
 };
 use crate::{
-    engine::{Attempt, Claim, Moment, Request, Standing},
+    engine::{Attempt, Claim, Moment, Released, Request, Standing},
     error::Result,
 };
 
@@ -73,7 +73,7 @@ impl Claim for PlainClaim {
         self.stake.renew(now).await
     }
 
-    async fn release(&mut self) -> Result<()> {
+    async fn release(&mut self) -> Result<Released> {
         self.stake.release(&[]).await
     }
 }

@@ -13,7 +13,7 @@ use super::{
     listening::Listening,
 };
 use crate::{
-    engine::{Attempt, Claim, Moment, OwnerId, Patience, Request, Standing},
+    engine::{Attempt, Claim, Moment, OwnerId, Patience, Released, Request, Standing},
     error::Result,
 };
 
@@ -78,7 +78,7 @@ impl Claim for RedissonClaim {
         self.stake.renew(now).await
     }
 
-    async fn release(&mut self) -> Result<()> {
+    async fn release(&mut self) -> Result<Released> {
         self.wait_no_more();
         let told: &[u8] = match self.publishes {
             Publishes::Once => b"once",

@@ -20,7 +20,7 @@ use super::{
     until::until,
 };
 use crate::{
-    engine::{Attempt, Claim, Grant, Lease, Moment, Request, Standing},
+    engine::{Attempt, Claim, Grant, Lease, Moment, Released, Request, Standing},
     error::{Error, Result},
 };
 
@@ -188,22 +188,23 @@ impl Claim for RedlockClaim {
         }
     }
 
-    async fn release(&mut self) -> Result<()> {
+    async fn release(&mut self) -> Result<Released> {
         let release = &self.asker.release(&self.names.lock);
+        let was_granted = self.grant.is_some();
         self.next_round();
         let Self { shared, names, stakes, .. } = self;
         let now = shared.latest();
         let answers = stakes.iter_mut().zip(&shared.servers);
         let answers =
             answers.map(|(stake, server)| stake.release(server, names.slot, release, now));
-        let (verdict, answers) = until(answers, |answers| shared.quorum.agreed(answers)).await;
-        match verdict {
-            Verdict::Yes => {
-                self.is_released = true;
-                Ok(())
-            }
-            Verdict::No | Verdict::NoQuorum => Err(self.no_quorum(&answers)),
+        let (verdict, answers) = until(answers, |answers| shared.quorum.confirmed(answers)).await;
+        if verdict != Verdict::Yes {
+            return Err(self.no_quorum(&answers));
         }
+        self.is_released = true;
+        let n_without = answers.iter().filter(|answer| matches!(answer, Some(Ok(false)))).count();
+        let is_not_ours = was_granted && n_without >= self.shared.quorum.majority;
+        Ok(if is_not_ours { Released::NotOurs } else { Released::Done })
     }
 
     fn begins_again(&self) -> bool {

@@ -166,7 +166,8 @@ impl Stake {
         }
     }
 
-    /// Gives back what the server has or may get; ends when it has confirmed that.
+    /// Gives back what the server has or may get; ends when it has confirmed that, and answers whether
+    /// it had the lock for the claim.
     pub(super) fn release<'a>(
         &'a mut self,
         server: &'a Server,
@@ -175,7 +176,7 @@ impl Stake {
         now: Moment,
     ) -> Step<Released<'a>> {
         if self.stage == Stage::Nothing && self.older.is_empty() {
-            return Step::Done(Ok(true));
+            return Step::Done(Ok(false));
         }
         let Some(answer) = self.release_at_once(server, slot, release, now) else {
             return Step::Long(long(self.release_by_all_means(server, slot, release, now)));
@@ -239,9 +240,9 @@ impl Stake {
             self.stage = Stage::GivenBack;
         }
         self.give_back_older(server, release, reached_at, now);
-        server.call(&mut reached?, slot, release, now).await?;
+        let replies = server.call(&mut reached?, slot, release, now).await?;
         self.stage = Stage::Nothing;
-        Ok(true)
+        Ok(had_it(&replies))
     }
 }
 
@@ -295,13 +296,18 @@ impl<'a> Read for Released<'a> {
             Ok(replies) if first_error(&replies).is_some() => {
                 Step::Long(long(stake.release_by_all_means(server, slot, release, now)))
             }
-            Ok(_) => {
+            Ok(replies) => {
                 stake.stage = Stage::Nothing;
-                Step::Done(Ok(true))
+                Step::Done(Ok(had_it(&replies)))
             }
             Err(error) => Step::Done(Err(error)),
         }
     }
+}
+
+/// Whether a release found the lock: both scripts answer 1 then.
+fn had_it(replies: &[Value]) -> bool {
+    matches!(replies, [.., Value::Int(1)])
 }
 
 /// Whether the lock itself was refused. When only its numbers were, it is ours and must be given back.

@@ -63,6 +63,12 @@ impl Quorum {
         }
     }
 
+    /// Whether a majority answered at all, or too few did.
+    pub(super) fn confirmed<T>(self, answers: &[Option<Result<T>>]) -> Option<Verdict> {
+        let count = Self::count(answers, |_| true);
+        if count.yes >= self.majority { Some(Verdict::Yes) } else { self.no_quorum(&count) }
+    }
+
     fn no_quorum(self, count: &Count) -> Option<Verdict> {
         let is_known = count.missing == 0 || count.failed > self.n_servers - self.majority;
         is_known.then_some(Verdict::NoQuorum)

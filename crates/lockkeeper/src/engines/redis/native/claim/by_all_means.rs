@@ -18,7 +18,7 @@ use super::{
     NativeClaim, SMALLEST_FENCE, Stage, number,
 };
 use crate::{
-    engine::{Attempt, Grant, Moment},
+    engine::{Attempt, Grant, Moment, Released},
     error::Result,
 };
 
@@ -125,7 +125,7 @@ impl NativeClaim {
         Ok(answer)
     }
 
-    pub(super) async fn release_by_all_means(&mut self) -> Result<()> {
+    pub(super) async fn release_by_all_means(&mut self) -> Result<Released> {
         // Asked again because no answer came: that connection is not one to wait for.
         if let Some(silent) = self.released_at.take() {
             silent.retire();
@@ -136,7 +136,6 @@ impl NativeClaim {
         self.released_at = Some(reached?);
         let call = Call::script(&RELEASE, &[self.names.lock()], &[&self.owner]);
         let replies = self.call(&call, now).await?;
-        self.released(number(&replies).ok_or_else(|| strange(&replies))?);
-        Ok(())
+        Ok(self.released(number(&replies).ok_or_else(|| strange(&replies))?))
     }
 }
