@@ -24,6 +24,9 @@
 //! [`answer_within`](crate::LocksBuilder::answer_within). Such a call got no answer, and may have
 //! been carried out or not: rules 2 and 4 say what holds then.
 
+mod inspect;
+mod profile;
+
 use std::{
     fmt,
     sync::Arc,
@@ -33,6 +36,10 @@ use std::{
 
 use async_trait::async_trait;
 
+pub use self::{
+    inspect::{Inspector, Listed, Party, Who},
+    profile::{Answers, Expiry, Fairness, Fencing, Profile, Reach, Wake},
+};
 pub use crate::clock::Moment;
 use crate::{error::Result, key::Key};
 
@@ -249,162 +256,4 @@ pub enum Released {
     /// none: the lock was not exclusive all the time. Whoever repeats a release that got no answer
     /// may hear this too, because the first release was carried out.
     NotOurs,
-}
-
-/// What an engine promises.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Profile {
-    /// Its name in errors, events and `who`.
-    pub engine: &'static str,
-    /// How far its locks reach.
-    pub reach: Reach,
-    /// What ends a hold nobody renews.
-    pub expiry: Expiry,
-    /// Whether those who wait are served in the order they came.
-    pub fairness: Fairness,
-    /// What its fence numbers are worth.
-    pub fencing: Fencing,
-    /// How a waiter learns that its turn has come.
-    pub wake: Wake,
-    /// Whether asking and releasing need to wait for anybody.
-    pub answers: Answers,
-    /// The ttl that others who share its locks use, for locks that ask for none.
-    pub usual_ttl: Option<Duration>,
-    /// The promise in plain words.
-    pub promise: &'static str,
-}
-
-impl Profile {
-    /// A profile with the weakest promises; raise what the engine keeps.
-    pub const fn weakest(engine: &'static str) -> Self {
-        Self {
-            engine,
-            reach: Reach::Process,
-            expiry: Expiry::Lease { shortest: Duration::from_millis(100) },
-            fairness: Fairness::None,
-            fencing: Fencing::None,
-            wake: Wake::Asked,
-            answers: Answers::Later,
-            usual_ttl: None,
-            promise: "",
-        }
-    }
-}
-
-/// How far the locks of an engine reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// The tasks and threads of one process.
-    Process,
-    /// The processes of one machine.
-    Machine,
-    /// Everyone who reaches the server.
-    Network,
-}
-
-/// What ends a hold that nobody renews.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expiry {
-    /// Time: a lease of at least `shortest`.
-    Lease {
-        /// The shortest ttl the engine keeps.
-        shortest: Duration,
-    },
-    /// The end of the process or its session; a paused holder keeps the lock.
-    Session,
-}
-
-/// Whether those who wait are served in the order they came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fairness {
-    /// Nobody keeps an order.
-    None,
-    /// First come, first served.
-    FirstCome,
-}
-
-/// What fence numbers are worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fencing {
-    /// There are none.
-    None,
-    /// They grow as long as the engine's data lives.
-    Grows,
-    /// They grow also over crash and power loss.
-    Durable,
-}
-
-/// How a waiter learns that its turn has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wake {
-    /// It asks again and again.
-    Asked,
-    /// It is told.
-    Told,
-}
-
-/// Whether the calls of a claim need to wait for anybody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answers {
-    /// `attempt`, and the `release` of a claim that holds, are ready when first polled.
-    AtOnce,
-    /// They may take a while; each is dropped when it takes too long.
-    Later,
-}
-
-/// Looks at locks without disturbing them.
-#[async_trait]
-pub trait Inspector: Send + Sync {
-    /// Who holds this key and who waits for it, in order.
-    async fn who(&self, key: &Key) -> Result<Who>;
-
-    /// The keys the engine knows, held or not, in the alphabet's order.
-    async fn list(&self) -> Result<Vec<Listed>>;
-
-    /// Cleans up what nobody has used for `idle`, and says how many keys that were.
-    async fn tidy(&self, idle: Duration, now: Moment) -> Result<usize>;
-}
-
-/// Who holds a key and who waits for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Who {
-    /// The holder, if the key is held.
-    pub holder: Option<Party>,
-    /// Those in line, the next one first.
-    pub line: Vec<Party>,
-}
-
-/// What is known of a holder or a waiter; fields an engine cannot tell are `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Party {
-    /// Its process.
-    pub pid: Option<u32>,
-    /// Its machine.
-    pub host: Option<String>,
-    /// The label it was given.
-    pub label: Option<String>,
-    /// Microseconds since 1970 when it began to hold.
-    pub since_us: Option<u64>,
-    /// Its fence.
-    pub fence: Option<u64>,
-}
-
-impl Party {
-    /// What can be said of this process.
-    pub fn of_this_process() -> Self {
-        Self { pid: Some(std::process::id()), ..Self::default() }
-    }
-}
-
-/// One line of [`Inspector::list`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// The key.
-    pub key: Key,
-    /// Whether it is held now.
-    pub held: bool,
-    /// How many are in line.
-    pub n_waiting: usize,
 }

@@ -1,5 +1,5 @@
-//! The errands of the steward: to ask, to wait, to renew, to give back. Every one of them owns its
-//! claim and runs to its end.
+//! The errands of the steward: to ask, to wait, to renew. Every one of them owns its claim and runs to
+//! its end.
 
 use std::{
     future::poll_fn,
@@ -15,13 +15,13 @@ use crate::{
     at_hand::AtHand,
     book,
     clock::Moment,
-    engine::{Answers, Attempt, Claim, Patience, Released, Standing},
+    engine::{Answers, Attempt, Claim, Patience, Standing},
     error::{Call, Error, ErrorKind, Result},
     event::Event,
-    guard::{Loss, lost_error},
-    held::{Held, Taken},
+    give_back::{give_back, give_back_soon, giving_back},
+    guard::Loss,
+    held::Held,
     line::{Line, Spare, Unwanted, Word},
-    lock::LONGEST_TTL,
     mood::Mood,
     seat::{Answer, Seat},
     steward::Errand,
@@ -297,124 +297,6 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
         }
     }
     held.renewal_ended(give_back(line, claim).await);
-}
-
-/// Ends a hold whose guard was dropped: the release is sent here and now, and nobody waits for
-/// its answer.
-pub(crate) fn release_soon(held: Arc<Held>) {
-    let line = &held.line;
-    let mut claim = match held.take() {
-        Taken::Claim(claim) => claim,
-        taken => {
-            let house = Arc::clone(&line.house);
-            return house.steward.start(Box::pin(async move {
-                // Trouble is told to observers.
-                let _ = release(held, taken).await;
-            }));
-        }
-    };
-    match line.house.profile.answers {
-        Answers::AtOnce => match at_once(claim.release()) {
-            // Nobody waits for the answer; a loss is told to observers.
-            Some(Ok(released)) => drop(confirm(line, released)),
-            Some(Err(_)) | None => line.house.steward.adopt(giving_back(line.clone(), claim)),
-        },
-        Answers::Later => line.house.part(line.clone(), claim),
-    }
-    ask_if_wanted(line);
-}
-
-/// Ends a hold at the engine, then asks again if somebody joined the line meanwhile.
-pub(crate) async fn release(held: Arc<Held>, taken: Taken) -> Result<()> {
-    let line = &held.line;
-    let answer = match taken {
-        Taken::Claim(claim) => give_back(line, claim).await,
-        Taken::ByRenewal => held.released().await,
-        Taken::Gone => Ok(Released::Done),
-    };
-    ask_if_wanted(line);
-    confirm(line, answer?)
-}
-
-/// What the guard of a released hold is told. A lock that was not ours any more was lost, and observers
-/// hear of that too: where there are no fences, nothing else tells that two may have held it.
-pub(crate) fn confirm(line: &Line, released: Released) -> Result<()> {
-    if released == Released::Done {
-        return Ok(());
-    }
-    let loss =
-        Loss::TakenAway("the engine had another holder, or none, when it was released".into());
-    line.house.observers.tell(&Event::Lost { key: line.key(), loss: &loss });
-    Err(lost_error(line, &loss))
-}
-
-/// The claim is out of our hands. If somebody is in line, the next one is not our caller's matter.
-pub(crate) fn ask_if_wanted(line: &Line) {
-    line.house.observers.tell(&Event::Released { key: line.key() });
-    if line.is_wanted_or_idle() {
-        line.house.steward.start(asking(line));
-    }
-}
-
-/// Gives a claim back; if the engine does not answer, it is asked again in the background.
-async fn give_back(line: &Line, mut claim: Box<dyn Claim>) -> Result<Released> {
-    let now = line.house.clock.now();
-    let answer = line.limited(now, claim.release()).await;
-    given_back(line, claim, answer)
-}
-
-/// What follows from the answer to a release.
-pub(crate) fn given_back(
-    line: &Line,
-    claim: Box<dyn Claim>,
-    answer: Result<Released>,
-) -> Result<Released> {
-    match answer {
-        Ok(released) => {
-            line.keep_spare(claim);
-            Ok(released)
-        }
-        Err(error) => {
-            line.house.steward.adopt(giving_back(line.clone(), claim));
-            Err(line.house.error_at(error, line.key(), Call::Release))
-        }
-    }
-}
-
-/// The same for a claim whose owner wants no answer: trouble is told to observers by the errand
-/// that goes on.
-async fn give_back_soon(line: &Line, claim: Box<dyn Claim>) {
-    let _ = give_back(line, claim).await;
-}
-
-/// Goes on giving a claim back until the engine confirms it or the longest lease is over, when it
-/// has ended by itself. What the engine says counts only if it answered at once: a release that is
-/// repeated may find that the one before was carried out.
-pub(crate) async fn give_back_at_last(line: &Line, mut claim: Box<dyn Claim>) -> Released {
-    let house = &line.house;
-    let mut give_up_at = None;
-    let mut mood = Mood::default();
-    loop {
-        let error = match house.limited(claim.release()).await {
-            Ok(released) => {
-                line.keep_spare(claim);
-                return if give_up_at.is_none() { released } else { Released::Done };
-            }
-            Err(error) => error,
-        };
-        let now = house.clock.now();
-        if now >= *give_up_at.get_or_insert(now + LONGEST_TTL) || !error.may_pass() {
-            return Released::Done;
-        }
-        let pause = mood.pause_in_trouble();
-        house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
-        house.alarms.wait_until(now + pause).await;
-    }
-}
-
-/// The same as an errand of its own, for a claim that nobody holds the lock by any more.
-pub(crate) async fn giving_back(line: Line, claim: Box<dyn Claim>) {
-    give_back_at_last(&line, claim).await;
 }
 
 /// The answer of a call that needs nobody to wait for.

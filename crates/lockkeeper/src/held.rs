@@ -14,6 +14,7 @@ use crate::{
     errand,
     error::{Error, ErrorKind, Result},
     event::Event,
+    give_back,
     guard::{Loss, lost_error},
     line::{Line, Unwanted},
     sync::{Flag, locked},
@@ -242,7 +243,7 @@ impl Held {
             house.observers.tell(&Event::Lost { key: self.line.key(), loss });
         }
         if let Taken::Claim(claim) = self.take() {
-            house.steward.adopt(errand::giving_back(self.line.clone(), claim));
+            house.steward.adopt(give_back::giving_back(self.line.clone(), claim));
         }
         self.line.lost(self);
     }

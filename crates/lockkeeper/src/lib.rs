@@ -25,6 +25,7 @@ mod book;
 pub mod clock;
 mod errand;
 mod fork;
+mod give_back;
 mod held;
 mod limit;
 mod line;

@@ -64,7 +64,7 @@ pub(crate) type Spare = Option<Box<dyn Claim>>;
 pub(crate) enum Ended {
     /// The hold serves another turn.
     GoesOn,
-    /// Nobody here may have it next: the hold must be [released](errand::release).
+    /// Nobody here may have it next: the hold must be [released](crate::give_back::release).
     Last,
     /// The hold was lost before.
     Lost,

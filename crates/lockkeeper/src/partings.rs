@@ -21,7 +21,7 @@ use futures_lite::future;
 
 use crate::{
     engine::{Claim, Released},
-    errand,
+    give_back,
     line::Line,
     locks::House,
     steward::Errand,
@@ -164,7 +164,7 @@ impl Parting {
 
     fn begin_errand(line: Line, claim: Box<dyn Claim>, before: Before) -> Option<Self> {
         let errand = Box::pin(async move {
-            let released = errand::give_back_at_last(&line, claim).await;
+            let released = give_back::give_back_at_last(&line, claim).await;
             // It may be our own release before that it heard of.
             let is_repeated = matches!(before, Before::Unanswered);
             confirmed(&line, if is_repeated { Released::Done } else { released });
@@ -209,9 +209,9 @@ impl Parting {
                     line.keep_spare(claim);
                     released
                 }
-                Ok(None) => errand::give_back_at_last(&line, claim).await,
+                Ok(None) => give_back::give_back_at_last(&line, claim).await,
                 Err(_) => {
-                    errand::give_back_at_last(&line, claim).await;
+                    give_back::give_back_at_last(&line, claim).await;
                     Released::Done
                 }
             };
@@ -229,7 +229,7 @@ enum Before {
 
 /// Nothing is left to do for a claim; nobody waits for the answer, but observers hear of a loss.
 fn confirmed(line: &Line, released: Released) {
-    drop(errand::confirm(line, released));
+    drop(give_back::confirm(line, released));
     line.house.partings.confirmed_one();
 }
 

@@ -9,8 +9,8 @@ use std::{
 
 use crate::{
     engine::Claim,
-    errand,
     error::Result,
+    give_back,
     held::{Held, Taken},
     limit::CallLimit,
     line::Line,
@@ -31,7 +31,7 @@ enum Stage {
 
 impl Stage {
     fn errand(held: &Arc<Held>, taken: Taken) -> Self {
-        Self::Errand(Box::pin(errand::release(Arc::clone(held), taken)))
+        Self::Errand(Box::pin(give_back::release(Arc::clone(held), taken)))
     }
 }
 
@@ -74,9 +74,9 @@ impl Future for Release {
                     *stage = Stage::errand(held, Taken::Claim(claim));
                     return self.poll(context);
                 };
-                let answer = errand::given_back(line, claim, answer);
-                errand::ask_if_wanted(line);
-                return Poll::Ready(answer.and_then(|released| errand::confirm(line, released)));
+                let answer = give_back::given_back(line, claim, answer);
+                give_back::ask_if_wanted(line);
+                return Poll::Ready(answer.and_then(|released| give_back::confirm(line, released)));
             }
         }
         match stage {

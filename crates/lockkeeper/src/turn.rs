@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::{errand, held::Held, line::Ended};
+use crate::{give_back, held::Held, line::Ended};
 
 /// A turn: from the moment the line gives it until it is dropped or ended.
 ///
@@ -67,7 +67,7 @@ impl Open {
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Ended::Last = self.end() {
-            errand::release_soon(Arc::clone(&self.held));
+            give_back::release_soon(Arc::clone(&self.held));
         }
     }
 }

@@ -1,0 +1,64 @@
+//! Looking at locks: who holds, who waits, what can be cleaned up.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Moment;
+use crate::{error::Result, key::Key};
+
+/// Looks at locks without disturbing them.
+#[async_trait]
+pub trait Inspector: Send + Sync {
+    /// Who holds this key and who waits for it, in order.
+    async fn who(&self, key: &Key) -> Result<Who>;
+
+    /// The keys the engine knows, held or not, in the alphabet's order.
+    async fn list(&self) -> Result<Vec<Listed>>;
+
+    /// Cleans up what nobody has used for `idle`, and says how many keys that were.
+    async fn tidy(&self, idle: Duration, now: Moment) -> Result<usize>;
+}
+
+/// Who holds a key and who waits for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Who {
+    /// The holder, if the key is held.
+    pub holder: Option<Party>,
+    /// Those in line, the next one first.
+    pub line: Vec<Party>,
+}
+
+/// What is known of a holder or a waiter; fields an engine cannot tell are `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Party {
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Its machine.
+    pub host: Option<String>,
+    /// The label it was given.
+    pub label: Option<String>,
+    /// Microseconds since 1970 when it began to hold.
+    pub since_us: Option<u64>,
+    /// Its fence.
+    pub fence: Option<u64>,
+}
+
+impl Party {
+    /// What can be said of this process.
+    pub fn of_this_process() -> Self {
+        Self { pid: Some(std::process::id()), ..Self::default() }
+    }
+}
+
+/// One line of [`Inspector::list`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The key.
+    pub key: Key,
+    /// Whether it is held now.
+    pub held: bool,
+    /// How many are in line.
+    pub n_waiting: usize,
+}
