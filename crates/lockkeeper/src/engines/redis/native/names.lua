@@ -12,8 +12,8 @@
 -- few of them here.
 --
 -- The clock is how many milliseconds are left until the line expires; to ask for the time costs three times as much.
--- A line lasts for 900000 of them, and is given as many again when 110000 are left. Those who died just before that
--- are taken for alive, and cost their short lease.
+-- A line lasts for 900000 of them, and is given as many again when 110000 are left; then the ends of all places are
+-- moved along.
 local call, sub, lock, line, counter = redis.call, string.sub, KEYS[1], KEYS[2], KEYS[3]
 if not line then
   local brace = string.find(lock, '}', 1, true)
