@@ -116,7 +116,8 @@ impl Locks {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
     pub async fn who(&self, key: &str) -> Result<Who> {
         let key = Key::new(key)?;
-        let who = self.house.limited(self.inspector()?.who(&key)).await;
+        let now = self.house.clock.now();
+        let who = self.house.limited(self.inspector()?.who(&key, now)).await;
         who.map_err(|error| self.house.error_at(error, &key, Call::Inspect))
     }
 
@@ -125,7 +126,8 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
     pub async fn list(&self) -> Result<Vec<Listed>> {
-        let list = self.house.limited(self.inspector()?.list()).await;
+        let now = self.house.clock.now();
+        let list = self.house.limited(self.inspector()?.list(now)).await;
         list.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
     }
 

@@ -11,10 +11,10 @@ use crate::{error::Result, key::Key};
 #[async_trait]
 pub trait Inspector: Send + Sync {
     /// Who holds this key and who waits for it, in order.
-    async fn who(&self, key: &Key) -> Result<Who>;
+    async fn who(&self, key: &Key, now: Moment) -> Result<Who>;
 
     /// The keys the engine knows, held or not, in the alphabet's order.
-    async fn list(&self) -> Result<Vec<Listed>>;
+    async fn list(&self, now: Moment) -> Result<Vec<Listed>>;
 
     /// Cleans up what nobody has used for `idle`, and says how many keys that were.
     async fn tidy(&self, idle: Duration, now: Moment) -> Result<usize>;

@@ -175,12 +175,12 @@ impl Claim for DistantClaim {
 
 #[async_trait]
 impl Inspector for Distant {
-    async fn who(&self, key: &Key) -> Result<Who> {
-        self.wire.questions.carry(self.memory.who(key)).await
+    async fn who(&self, key: &Key, now: Moment) -> Result<Who> {
+        self.wire.questions.carry(self.memory.who(key, now)).await
     }
 
-    async fn list(&self) -> Result<Vec<Listed>> {
-        self.wire.questions.carry(self.memory.list()).await
+    async fn list(&self, now: Moment) -> Result<Vec<Listed>> {
+        self.wire.questions.carry(self.memory.list(now)).await
     }
 
     async fn tidy(&self, idle: std::time::Duration, now: Moment) -> Result<usize> {

@@ -32,7 +32,9 @@ pub(super) fn no_inspector<T>(room: &Room<'_>) -> Finding<T> {
 }
 
 async fn who(room: &Room<'_>, inspector: &dyn Inspector, key: &Key) -> Finding<Who> {
-    Ok(room.within(room.limit(), "an answer to who", inspector.who(key)).await??)
+    Ok(room
+        .within(room.limit(), "an answer to who", inspector.who(key, room.clock.now()))
+        .await??)
 }
 
 async fn who_sees_holder_and_line(room: &Room<'_>) -> Finding {
@@ -102,7 +104,7 @@ async fn the_list_knows_what_is_held(room: &Room<'_>) -> Finding {
         holder.gets_it().await?;
         holder.still_has_it().await?;
     }
-    let list = room.within(room.limit(), "the list", inspector.list()).await??;
+    let list = room.within(room.limit(), "the list", inspector.list(room.clock.now())).await??;
     for key in &keys {
         let held = list.iter().any(|listed| listed.key == *key && listed.held);
         ensure!(held, "the list does not say that {key:?} is held");
@@ -111,7 +113,7 @@ async fn the_list_knows_what_is_held(room: &Room<'_>) -> Finding {
     for holder in &mut holders {
         holder.releases().await?;
     }
-    let list = room.within(room.limit(), "the list", inspector.list()).await??;
+    let list = room.within(room.limit(), "the list", inspector.list(room.clock.now())).await??;
     let held = list.iter().find(|listed| listed.held && keys.contains(&listed.key));
     ensure!(held.is_none(), "the list says that a released key is held: {held:?}");
     Ok(())

@@ -29,14 +29,14 @@ const MAX_READS: usize = 8;
 
 #[async_trait]
 impl Inspector for FileEngine {
-    async fn who(&self, key: &Key) -> Result<Who> {
+    async fn who(&self, key: &Key, _now: Moment) -> Result<Who> {
         match self.shared.folder()?.look_at(&name::of(key))? {
             Some(file) => who(&file),
             None => Ok(Who::default()),
         }
     }
 
-    async fn list(&self) -> Result<Vec<Listed>> {
+    async fn list(&self, _now: Moment) -> Result<Vec<Listed>> {
         let folder = self.shared.folder()?;
         let mut listed = Vec::new();
         for name in folder.names(name::SUFFIX)? {

@@ -250,7 +250,7 @@ impl Entry {
 
 #[async_trait]
 impl Inspector for Memory {
-    async fn who(&self, key: &Key) -> Result<Who> {
+    async fn who(&self, key: &Key, _now: Moment) -> Result<Who> {
         let keys = locked(&self.0.keys);
         let Some(entry) = keys.get(key) else { return Ok(Who::default()) };
         let holder = entry.holder.as_ref().map(|holder| Party {
@@ -266,7 +266,7 @@ impl Inspector for Memory {
         Ok(Who { holder, line: line.collect() })
     }
 
-    async fn list(&self) -> Result<Vec<Listed>> {
+    async fn list(&self, _now: Moment) -> Result<Vec<Listed>> {
         let keys = locked(&self.0.keys);
         let mut list: Vec<_> = keys
             .iter()

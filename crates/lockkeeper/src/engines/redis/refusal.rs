@@ -45,6 +45,9 @@ pub(super) fn code(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
 
+const WRONG_TYPE: &str = "what is stored at the key is not a lock of this dialect; use another key or \
+     prefix, or the dialect it was made with";
+
 /// What an error of the server means to a caller.
 pub(super) fn refusal(text: &str) -> Error {
     let (kind, advice) = match code(text) {
@@ -60,11 +63,7 @@ pub(super) fn refusal(text: &str) -> Error {
             "the server is in protected mode; give it a password, or let it listen on this network \
              on purpose",
         ),
-        "WRONGTYPE" => (
-            ErrorKind::Refused,
-            "what is stored at the key is not a lock of this dialect; use another key or prefix, or \
-             the dialect it was made with",
-        ),
+        "WRONGTYPE" => (ErrorKind::Refused, WRONG_TYPE),
         "MOVED" | "ASK" => (
             ErrorKind::Refused,
             "the server is part of a cluster; write redis+cluster: instead of redis:",
@@ -80,6 +79,12 @@ pub(super) fn refusal(text: &str) -> Error {
         _ if text.contains("non local key") => {
             (ErrorKind::Unreachable, "the key is being moved to another server")
         }
+        // What one look at the key tells; older servers put it behind words of their own.
+        _ if text.contains(" WRONGTYPE ") => (ErrorKind::Refused, WRONG_TYPE),
+        _ if text.contains("max number of clients") => (
+            ErrorKind::Unreachable,
+            "the server has as many clients as it takes; raise its maxclients, or close some",
+        ),
         _ if text.contains("unknown command") => (
             ErrorKind::Refused,
             "the server does not know a command; it is older than Redis 6.2, or the command was \
@@ -119,6 +124,9 @@ mod tests {
             ("ERR Script attempted to access a non local key", ErrorKind::Unreachable),
             ("CLUSTERDOWN The cluster is down", ErrorKind::Unreachable),
             ("ERR unknown command 'HELLO'", ErrorKind::Refused),
+            ("ERR max number of clients reached", ErrorKind::Unreachable),
+            ("ERR max number of clients + cluster connections reached", ErrorKind::Unreachable),
+            ("ERR Error running script: @user_script:1: WRONGTYPE Operation", ErrorKind::Refused),
             ("ERR something", ErrorKind::Other),
         ] {
             assert_eq!(refusal(text).kind(), kind, "{text}");

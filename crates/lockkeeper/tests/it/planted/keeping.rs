@@ -78,7 +78,7 @@ pub(super) struct RenewsForAnyone;
 impl Defect for RenewsForAnyone {
     async fn renew(&self, stake: &mut Stake, now: Moment) -> Result<Standing> {
         let own = stake.claim.renew(now).await?;
-        let anybody = stake.engine.memory.who(stake.key()).await?.holder;
+        let anybody = stake.engine.memory.who(stake.key(), now).await?.holder;
         Ok(if anybody.is_some() { held(stake) } else { own })
     }
 }
@@ -101,8 +101,8 @@ pub(super) struct RenewalChangesNothing;
 
 #[async_trait]
 impl Defect for RenewalChangesNothing {
-    async fn renew(&self, stake: &mut Stake, _: Moment) -> Result<Standing> {
-        let holder = stake.engine.memory.who(stake.key()).await?.holder;
+    async fn renew(&self, stake: &mut Stake, now: Moment) -> Result<Standing> {
+        let holder = stake.engine.memory.who(stake.key(), now).await?.holder;
         let ours = stake.was_granted() && stake.n_releases == 0 && holder.is_some();
         Ok(if ours { held(stake) } else { Standing::Lost("nobody has it".into()) })
     }

@@ -145,12 +145,12 @@ pub(super) trait Defect: Send + Sync + fmt::Debug + 'static {
 
     fn dropped(&self, _stake: Stake) {}
 
-    async fn who(&self, memory: &Memory, key: &Key) -> Result<Who> {
-        memory.who(key).await
+    async fn who(&self, memory: &Memory, key: &Key, now: Moment) -> Result<Who> {
+        memory.who(key, now).await
     }
 
-    async fn list(&self, memory: &Memory) -> Result<Vec<Listed>> {
-        memory.list().await
+    async fn list(&self, memory: &Memory, now: Moment) -> Result<Vec<Listed>> {
+        memory.list(now).await
     }
 
     async fn tidy(&self, memory: &Memory, idle: Duration, now: Moment) -> Result<usize> {
@@ -191,12 +191,12 @@ impl Engine for Planted {
 
 #[async_trait]
 impl Inspector for Planted {
-    async fn who(&self, key: &Key) -> Result<Who> {
-        self.defect.who(&self.engine.memory, key).await
+    async fn who(&self, key: &Key, now: Moment) -> Result<Who> {
+        self.defect.who(&self.engine.memory, key, now).await
     }
 
-    async fn list(&self) -> Result<Vec<Listed>> {
-        self.defect.list(&self.engine.memory).await
+    async fn list(&self, now: Moment) -> Result<Vec<Listed>> {
+        self.defect.list(&self.engine.memory, now).await
     }
 
     async fn tidy(&self, idle: Duration, now: Moment) -> Result<usize> {

@@ -89,8 +89,8 @@ pub(super) struct Shows(pub(super) fn(&mut Who));
 
 #[async_trait]
 impl Defect for Shows {
-    async fn who(&self, memory: &Memory, key: &Key) -> Result<Who> {
-        let mut who = memory.who(key).await?;
+    async fn who(&self, memory: &Memory, key: &Key, now: Moment) -> Result<Who> {
+        let mut who = memory.who(key, now).await?;
         (self.0)(&mut who);
         Ok(who)
     }
@@ -106,8 +106,8 @@ pub(super) struct Lists(pub(super) fn(&mut Vec<Listed>));
 
 #[async_trait]
 impl Defect for Lists {
-    async fn list(&self, memory: &Memory) -> Result<Vec<Listed>> {
-        let mut list = memory.list().await?;
+    async fn list(&self, memory: &Memory, now: Moment) -> Result<Vec<Listed>> {
+        let mut list = memory.list(now).await?;
         (self.0)(&mut list);
         Ok(list)
     }
@@ -118,8 +118,8 @@ pub(super) struct TidiesHoldersAway;
 
 #[async_trait]
 impl Defect for TidiesHoldersAway {
-    async fn tidy(&self, memory: &Memory, _: Duration, _: Moment) -> Result<usize> {
-        let list = memory.list().await?;
+    async fn tidy(&self, memory: &Memory, _: Duration, now: Moment) -> Result<usize> {
+        let list = memory.list(now).await?;
         list.iter().for_each(|listed| memory.take_away(&listed.key));
         Ok(list.len())
     }

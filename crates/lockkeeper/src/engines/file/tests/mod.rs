@@ -73,7 +73,7 @@ fn grant_of(engine: &FileEngine, name: &str) -> Grant {
 }
 
 fn n_in_line(engine: &FileEngine, name: &str) -> usize {
-    block_on(engine.who(&key(name))).unwrap().line.len()
+    block_on(engine.who(&key(name), now())).unwrap().line.len()
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn who_waits_is_told_and_served_in_order() {
     let (mut first, mut second) = (claim(&engine, "k"), claim(&engine, "k"));
     assert_eq!(attempt(&mut first), None);
     assert_eq!(attempt(&mut second), None);
-    let who = block_on(engine.who(&key("k"))).unwrap();
+    let who = block_on(engine.who(&key("k"), now())).unwrap();
     assert_eq!(who.holder.unwrap().pid, Some(std::process::id()));
     let pids: Vec<_> = who.line.iter().map(|party| party.pid).collect();
     assert_eq!(pids, [Some(std::process::id()); 2]);
@@ -239,7 +239,7 @@ fn tidy_removes_what_is_neither_held_nor_waited_for() {
     attempt(&mut holder).unwrap();
     assert_eq!(block_on(engine.tidy(LONG, now())).unwrap(), 0, "nothing is that old");
     assert_eq!(block_on(engine.tidy(Duration::ZERO, now())).unwrap(), 1);
-    let listed = block_on(engine.list()).unwrap();
+    let listed = block_on(engine.list(now())).unwrap();
     assert_eq!(listed.len(), 1);
     assert!(listed[0].held && listed[0].key == key("held"));
     assert!(pass(&engine, "idle") > fence);

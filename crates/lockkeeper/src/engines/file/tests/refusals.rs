@@ -23,7 +23,7 @@ fn foreign_files_are_refused_and_stay_as_they_are() {
         assert!(refusal(&engine, name).contains("not a lock file"));
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
-    assert_eq!(block_on(engine.list()).unwrap(), []);
+    assert_eq!(block_on(engine.list(super::now())).unwrap(), []);
     assert_eq!(block_on(engine.tidy(Duration::ZERO, now())).unwrap(), 0);
 }
 
@@ -40,7 +40,7 @@ fn links_are_refused_and_their_targets_stay_as_they_are() {
     assert!(refusal(&engine, "hard").contains("more than one name"));
     assert!(block_on(claim(&engine, "folder").attempt(now())).is_err());
     assert_eq!(fs::read_to_string(&target).unwrap(), "");
-    assert_eq!(block_on(engine.list()).unwrap(), []);
+    assert_eq!(block_on(engine.list(super::now())).unwrap(), []);
 }
 
 #[test]

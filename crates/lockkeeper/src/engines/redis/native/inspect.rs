@@ -29,13 +29,12 @@ const INFO_AT: usize = 81;
 
 #[async_trait]
 impl Inspector for Native {
-    async fn who(&self, key: &Key) -> Result<Who> {
+    async fn who(&self, key: &Key, now: Moment) -> Result<Who> {
         let (client, names) = (&self.shared.client, self.shared.prefix.names(key));
         let mut call = Call::of(&[b"GET", names.lock()]);
         call.add(&[b"PTTL", names.lock()]);
         call.add(&[b"LRANGE", &names.line().concat(), b"0", b"-1"]);
         call.add(&[b"PTTL", &names.line().concat()]);
-        let now = client.latest();
         let mut at = client.reach(names.slot, now).await?;
         let replies = no_error(client.call(&mut at, names.slot, &call, now).await?)?;
         let [lock, Value::Int(lasts_ms), Value::List(line), Value::Int(clock)] = &replies[..]
@@ -48,8 +47,8 @@ impl Inspector for Native {
         })
     }
 
-    async fn list(&self) -> Result<Vec<Listed>> {
-        let (client, now) = (&self.shared.client, self.shared.client.latest());
+    async fn list(&self, now: Moment) -> Result<Vec<Listed>> {
+        let client = &self.shared.client;
         let mut list = Vec::new();
         for at in client.reach_all(now).await? {
             let mut cursor = b"0".to_vec();
@@ -65,7 +64,7 @@ impl Inspector for Native {
                 };
                 let keys = found.iter().filter_map(Value::as_text);
                 for key in keys.filter_map(|name| self.shared.prefix.key_of(name)) {
-                    let who = self.who(&key).await?;
+                    let who = self.who(&key, now).await?;
                     let (held, n_waiting) = (who.holder.is_some(), who.line.len());
                     list.push(Listed { key, held, n_waiting });
                 }

@@ -197,3 +197,21 @@ async fn a_replica_is_refused() {
     let replica = Server::start_with(&["--replicaof", "127.0.0.1", &port]).unwrap();
     refused(&replica.url(), ErrorKind::Refused, &["replica", "redis+sentinel:"]).await;
 }
+
+/// A server that takes no more clients may take one later.
+#[tokio::test]
+async fn a_server_with_as_many_clients_as_it_takes_is_out_of_reach() {
+    let server = Server::start().unwrap();
+    let mut clients = vec![server.client().unwrap()];
+    // Not less than it has, and it counts the one that asks.
+    clients[0].command(&["CONFIG", "SET", "maxclients", "2"]).unwrap().not_an_error().unwrap();
+    clients.push(server.client().unwrap());
+    clients[1].command(&["PING"]).unwrap().not_an_error().unwrap();
+    for dialect in ["native", "plain", "redisson"] {
+        let url = format!("{}?dialect={dialect}", server.url());
+        refused(&url, ErrorKind::Unreachable, &[]).await;
+    }
+    clients[0].command(&["CONFIG", "SET", "maxclients", "100"]).unwrap().not_an_error().unwrap();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    locks.lock("a").acquire_within(LONG).await.unwrap().release().await.unwrap();
+}

@@ -5,10 +5,13 @@ use std::time::Duration;
 use lab::proxy::{Proxy, Then};
 
 use super::{
-    modes::{PROXIED, on_each},
+    modes::{Mode, NATIVE, PROXIED, on_each},
     site::{AGES, Site, assert_exclusive, assert_out_of_reach, comes_free, released, until},
 };
+use crate::tools::LONG;
 
+/// Where one can look who holds a lock.
+const LOOKING: &[Mode] = &[NATIVE];
 const BOTH: [Then; 2] = [Then::Silence, Then::Cut];
 
 fn has_lost(site: &Site) -> bool {
@@ -121,5 +124,30 @@ fn reply_lost_on_dropping() {
             assert!(!matches!(again, Ok(Some(_))), "{then:?}: {again:?}");
             next.release().await.unwrap();
         }
+    });
+}
+
+/// Who only looks has a silent connection replaced too: each look says how late it is.
+#[test]
+fn reply_lost_on_looking() {
+    on_each(LOOKING, async |site| {
+        let locks = site.hasty().await;
+        let holder = site.other().await.lock("the-key").ttl(AGES).acquire().await.unwrap();
+        assert!(locks.who("the-key").await.unwrap().holder.is_some());
+        for look in ["GET", "SCAN"] {
+            site.each_proxy(|proxy| proxy.lose_replies(1, look, Then::Silence));
+            let error = match look {
+                "GET" => locks.who("the-key").await.unwrap_err(),
+                _ => locks.list().await.unwrap_err(),
+            };
+            assert_out_of_reach(&error);
+            assert!(has_lost(&site));
+            // The connection was given up by now, unless that one call ended a little early.
+            let look = async {
+                while locks.who("the-key").await.is_err() && locks.list().await.is_err() {}
+            };
+            tokio::time::timeout(LONG, look).await.expect("the silent connection is kept");
+        }
+        released(holder).await;
     });
 }

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use crate::tools::LONG;
 
 pub(super) const PAGE: &str = include_str!("../../../../src/engines/redis/redis.md");
+const REDLOCK_PAGE: &str = include_str!("../../../../src/engines/redis/redlock/page.md");
 /// Renewed after a third of it, which is also when a waiter asks again.
 const TTL: Duration = Duration::from_secs(3);
 
@@ -207,4 +208,18 @@ async fn the_rights_for_redisson_are_exact() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rights_for_redlock_are_exact() {
     are_exact("redlock").await;
+}
+
+/// The line on the page of Redlock is the same, word by word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rights_on_the_page_of_redlock_are_enough() {
+    let line = REDLOCK_PAGE.lines().find_map(|line| line.strip_prefix("ACL SETUSER ")).unwrap();
+    let place = Place::start("redlock");
+    for server in &place.servers {
+        server.add_user(line).unwrap();
+    }
+    use_locks(&place, "worker").await.unwrap();
+    assert_eq!(place.denials("worker"), [""; 0]);
+    let words: Vec<_> = line.split(' ').collect();
+    assert_eq!(words, [&["worker", "on", ">secret"], &rights("redlock")[..]].concat());
 }

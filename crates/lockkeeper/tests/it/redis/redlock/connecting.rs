@@ -91,7 +91,7 @@ async fn the_rights_on_the_page_are_enough_and_needed() {
     for server in lab.servers() {
         server.command(&rights()).unwrap().not_an_error().unwrap();
     }
-    let url = lab.url().replace("redlock://", "redlock://locks:password@");
+    let url = lab.url().replace("redlock://", "redlock://worker:secret@") + "?prefix=app:";
     let locks = Locks::connect(&url).await.unwrap();
     let guard = locks.lock(KEY).acquire().await.unwrap();
     // By script, and with a renewal and a busy key.
@@ -103,7 +103,7 @@ async fn the_rights_on_the_page_are_enough_and_needed() {
     assert!(guard.is_held());
     guard.release().await.unwrap();
     for server in lab.servers() {
-        server.command(&["ACL", "SETUSER", "locks", "-evalsha"]).unwrap().not_an_error().unwrap();
+        server.command(&["ACL", "SETUSER", "worker", "-evalsha"]).unwrap().not_an_error().unwrap();
     }
     let error = match locks.lock(KEY).acquire_within(super::LONG).await {
         Ok(guard) => guard.release().await.unwrap_err(),
@@ -124,7 +124,7 @@ async fn tls_is_for_all_servers() {
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, authorities).unwrap();
     let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port())).join(",");
-    let url = format!("redlocks://locks:password@{hosts}?ca={}", ca.display());
+    let url = format!("redlocks://worker:secret@{hosts}?prefix=app:&ca={}", ca.display());
     let locks = Locks::connect(&url).await.unwrap();
     locks.lock(KEY).acquire().await.unwrap().release().await.unwrap();
     // Without the certificates nobody is trusted.
