@@ -11,8 +11,8 @@ if value == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   return { 'granted' }
 end
-local native = string.match(value, '^(%x+)|%d+|%d+|') or string.match(value, '^!%d+|(%x+)|%d+|%d+|')
-if native and #native == 32 then
-  return { 'strange', 'native' }
+local dialect = dialect_of(value)
+if dialect then
+  return { 'strange', dialect }
 end
 return { 'busy', redis.call('PTTL', KEYS[1]) }

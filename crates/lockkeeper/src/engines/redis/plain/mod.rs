@@ -17,7 +17,8 @@ use crate::{
 
 mod claim;
 
-static ASK: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("ask.lua")]));
+static ASK: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[include_str!("../dialect_of.lua"), include_str!("ask.lua")]));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("release.lua")]));
 
@@ -55,6 +56,11 @@ fn strange(found: &str) -> String {
         "native" => {
             "what is stored at the key is a lock of the wrong dialect, the native one; use \
                      another key or prefix, or no dialect in the URL"
+                .into()
+        }
+        "redlock" => {
+            "what is stored at the key is a lock of redlock:, which a majority of servers must \
+             grant: the wrong dialect; use another key or prefix, or the redlock: URL"
                 .into()
         }
         "hash" => {

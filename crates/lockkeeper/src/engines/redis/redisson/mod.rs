@@ -1,5 +1,6 @@
 //! The way of Java's Redisson (`RLock`): a hash at the key whose only field is the holder, and a channel
-//! on which a release is told. Shares its keys with Redisson, and either wakes the other.
+//! on which a release is told. Shares its keys with Redisson, and either wakes the other; those who wait for
+//! its fair lock are woken by us.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -78,8 +79,9 @@ impl Engine for Redisson {
 fn strange(found: &str) -> String {
     match found {
         "string" => {
-            "what is stored at the key is a text, as locks of the plain dialect are: the wrong \
-                     dialect; use another key or prefix, or dialect=plain"
+            "what is stored at the key is a text, as locks of all other dialects are: the wrong \
+             dialect; use another key or prefix, or the dialect it was made with, which is \
+             dialect=plain for most locks of other libraries"
                 .into()
         }
         "hash" => {

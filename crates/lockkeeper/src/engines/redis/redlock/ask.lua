@@ -6,6 +6,9 @@ local mine = ARGV[1] .. ':' .. ARGV[2]
 local holder = redis.pcall('GET', KEYS[1])
 if type(holder) == 'table' then return holder end
 if holder and string.sub(holder, 1, 33) ~= ARGV[1] .. ':' then
+  if dialect_of(holder) == 'native' then
+    return redis.error_reply('WRONGTYPE it is a lock of the native dialect')
+  end
   return { 'busy', redis.call('PTTL', KEYS[1]) }
 end
 redis.call('SET', KEYS[1], mine, 'PX', ARGV[3])

@@ -30,7 +30,8 @@ mod urls;
 
 const NAME: &str = "redlock";
 
-static ASK: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("ask.lua")]));
+static ASK: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[include_str!("../dialect_of.lua"), include_str!("ask.lua")]));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
 static RAISE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("raise.lua")]));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("release.lua")]));

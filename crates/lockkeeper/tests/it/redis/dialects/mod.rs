@@ -19,6 +19,7 @@ use lockkeeper::{
 
 use crate::tools::LONG;
 
+mod matrix;
 mod plain;
 mod redisson;
 mod redisson_in_cluster;
