@@ -30,14 +30,20 @@ pub(crate) enum Language {
 pub(crate) enum Sharing {
     Plain { prefix: &'static str },
     Redisson,
+    RedissonFair,
     RedissonInCluster,
     Redlock,
 }
 
 impl Sharing {
-    /// Whether those who wait are told of a release by a message, on both sides.
-    pub(crate) fn tells(self) -> bool {
+    /// Whether ours who wait are told of a release of theirs by a message.
+    pub(crate) fn tells_us(self) -> bool {
         matches!(self, Self::Redisson | Self::RedissonInCluster)
+    }
+
+    /// Whether theirs who wait are told of a release of ours by a message.
+    pub(crate) fn is_told(self) -> bool {
+        self.tells_us() || self == Self::RedissonFair
     }
 }
 
@@ -54,7 +60,7 @@ pub(crate) enum Renewal {
     },
 }
 
-pub(crate) const CLIENTS: [Client; 8] = [
+pub(crate) const CLIENTS: [Client; 9] = [
     Client {
         name: "redis-py",
         language: Language::Python,
@@ -101,6 +107,16 @@ pub(crate) const CLIENTS: [Client; 8] = [
         renewal: Renewal::ByItself { lease: 30_000, every: 10_000 },
         refuses: true,
         but: "",
+    },
+    Client {
+        name: "redisson-fair",
+        language: Language::Java,
+        sharing: Sharing::RedissonFair,
+        reenters: true,
+        renewal: Renewal::ByItself { lease: 30_000, every: 10_000 },
+        refuses: true,
+        but: "we do not stand in its queue: we may come in before those who do, and its release tells \
+              only them, so ours who wait ask again every second",
     },
     Client {
         name: "redisson-cluster",

@@ -4,7 +4,7 @@ use std::{cell::Cell, path::Path, process::Command};
 
 use lab::{
     Process,
-    redis::{Cluster, Five, Reply, Server},
+    redis::{Cluster, Five, Server},
     wait_until,
 };
 use lockkeeper::blocking::Locks;
@@ -32,7 +32,9 @@ enum Servers {
 impl<'a> Yard<'a> {
     pub(crate) fn open(client: &'a Client, folder: &'a Path) -> Result<Self> {
         let servers = match client.sharing {
-            Sharing::Plain { .. } | Sharing::Redisson => Servers::One(Server::start()?),
+            Sharing::Plain { .. } | Sharing::Redisson | Sharing::RedissonFair => {
+                Servers::One(Server::start()?)
+            }
             Sharing::RedissonInCluster => Servers::Cluster(Cluster::start()?),
             Sharing::Redlock => Servers::Five(Box::new(Five::start()?)),
         };
@@ -54,7 +56,9 @@ impl<'a> Yard<'a> {
         match self.client.sharing {
             Sharing::Plain { prefix: "" } => format!("{url}?dialect=plain"),
             Sharing::Plain { prefix } => format!("{url}?dialect=plain&prefix={prefix}"),
-            Sharing::Redisson | Sharing::RedissonInCluster => format!("{url}?dialect=redisson"),
+            Sharing::Redisson | Sharing::RedissonFair | Sharing::RedissonInCluster => {
+                format!("{url}?dialect=redisson")
+            }
             Sharing::Redlock => url,
         }
     }
@@ -121,15 +125,16 @@ impl<'a> Yard<'a> {
 
     /// Waits until somebody listens for the release of a lock of Redisson's kind.
     pub(crate) fn wait_for_listener(&self, key: &str) -> Result<()> {
-        let channel = format!("redisson_lock__channel:{{{key}}}");
-        let n_listeners = |kind: &str| {
-            self.all().try_fold(0, |sum, server| {
-                let reply = server.command(&["PUBSUB", kind, &channel])?.not_an_error()?;
-                std::io::Result::Ok(sum + reply.list().get(1).and_then(Reply::int).unwrap_or(0))
+        // Who waits for a fair lock listens on a channel of its own, whose name is longer.
+        let channels = format!("redisson_lock__channel:{{{key}}}*");
+        let is_heard = |kind: &str| {
+            self.all().try_fold(false, |is_heard, server| {
+                let reply = server.command(&["PUBSUB", kind, &channels])?.not_an_error()?;
+                std::io::Result::Ok(is_heard || !reply.list().is_empty())
             })
         };
         Ok(wait_until("somebody listens", || {
-            Ok(n_listeners("NUMSUB")? + n_listeners("SHARDNUMSUB")? > 0)
+            Ok(is_heard("CHANNELS")? || is_heard("SHARDCHANNELS")?)
         })?)
     }
 

@@ -32,12 +32,12 @@ pub(crate) const CHECKS: [Check; 16] = [
     Check {
         name: "their message wakes our waiter",
         run: waiting::their_message_wakes_us,
-        applies_to: |client| client.sharing.tells(),
+        applies_to: |client| client.sharing.tells_us(),
     },
     Check {
         name: "our message wakes their waiter",
         run: waiting::our_message_wakes_them,
-        applies_to: |client| client.sharing.tells(),
+        applies_to: |client| client.sharing.is_told(),
     },
     Check {
         name: "their lease is renewed, and keeps us out",
@@ -52,7 +52,7 @@ pub(crate) const CHECKS: [Check; 16] = [
     Check {
         name: "their forced unlock is a loss to our guard",
         run: owners::their_force,
-        applies_to: |client| client.sharing.tells(),
+        applies_to: |client| client.sharing.is_told(),
     },
 ];
 

@@ -84,7 +84,9 @@ impl Claim for RedissonClaim {
             Publishes::Once => b"once",
             Publishes::Both => b"both",
         };
-        self.stake.release(&[self.listening.channel(), told]).await
+        let [queue, ends] = [b"redisson_lock_queue:", b"redisson_lock_timeout:" as &[u8]]
+            .map(|name| beside(name, &self.stake.lock));
+        self.stake.release(&[self.listening.channel(), told, &queue, &ends]).await
     }
 
     async fn changed(&mut self) {
@@ -100,10 +102,14 @@ fn holder(owner: OwnerId) -> String {
     format!("{a}-{b}-{c}-{d}-{e}:1")
 }
 
+/// What Redisson calls something that belongs to a lock.
+fn beside(name: &[u8], lock: &[u8]) -> Vec<u8> {
+    if lock.contains(&b'{') { [name, lock].concat() } else { [name, b"{", lock, b"}"].concat() }
+}
+
 /// Where a release is told.
 fn channel(lock: &[u8]) -> Vec<u8> {
-    const NAME: &[u8] = b"redisson_lock__channel:";
-    if lock.contains(&b'{') { [NAME, lock].concat() } else { [NAME, b"{", lock, b"}"].concat() }
+    beside(b"redisson_lock__channel:", lock)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use lockkeeper::{
 
 use crate::tools::LONG;
 
+mod fair;
 mod matrix;
 mod plain;
 mod redisson;

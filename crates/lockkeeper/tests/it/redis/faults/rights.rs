@@ -85,6 +85,21 @@ impl Place {
     }
 }
 
+/// Has two stand in the queue of Redisson's fair lock, the first of whom is dead, where there is such a queue.
+fn line_up(place: &Place, key: &str) {
+    if place.dialect != "redisson" {
+        return;
+    }
+    let beside = |name: &str| format!("redisson_lock_{name}:{{app:{key}}}");
+    let (queue, ends) = (beside("queue"), beside("timeout"));
+    for words in [
+        &["RPUSH", &queue, "first", "second"][..],
+        &["ZADD", &ends, "1", "first", "9007199254740991", "second"],
+    ] {
+        place.servers[0].server.command(words).unwrap().not_an_error().unwrap();
+    }
+}
+
 /// What a user was denied so far.
 pub(super) fn denials<'a>(servers: impl Iterator<Item = &'a Server>, user: &str) -> Vec<String> {
     let mut denials = Vec::new();
@@ -107,6 +122,7 @@ async fn use_locks(place: &Place, user: &str) -> Result<()> {
     let url = place.url(user);
     let (one, two) = (Locks::connect(&url).await?, Locks::connect(&url).await?);
     let key = format!("{user}:a");
+    line_up(place, &key);
     let guard = one.lock(&key).ttl(TTL).acquire().await?;
     assert!(two.lock(&key).try_acquire().await?.is_none(), "{user} was let in twice");
     // One waits for long enough to ask twice and gives up, the next one is served. It is one with locks

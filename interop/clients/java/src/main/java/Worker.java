@@ -12,9 +12,11 @@ public final class Worker {
     private static final long RENEWED = -1;
 
     private final RedissonClient redisson;
+    private final boolean isFair;
 
-    private Worker(RedissonClient redisson) {
+    private Worker(RedissonClient redisson, boolean isFair) {
         this.redisson = redisson;
+        this.isFair = isFair;
     }
 
     /** Arguments: the client, then the address of each server; several are a cluster. */
@@ -29,7 +31,7 @@ public final class Worker {
             config.useSingleServer().setAddress("redis://" + args[1]);
         }
         RedissonClient redisson = Redisson.create(config);
-        Worker worker = new Worker(redisson);
+        Worker worker = new Worker(redisson, args[0].equals("redisson-fair"));
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         System.out.println("ready");
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -40,7 +42,7 @@ public final class Worker {
 
     /** All from one thread: to Redisson a thread is an owner. */
     private String answer(String[] words) {
-        RLock lock = redisson.getLock(words[1]);
+        RLock lock = isFair ? redisson.getFairLock(words[1]) : redisson.getLock(words[1]);
         try {
             switch (words[0]) {
                 case "try":
