@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::Moment;
 use crate::{error::Result, key::Key};
 
-/// Looks at locks without disturbing them.
+/// Looks at locks without disturbing them. Each look is told the moment, as every call of the contract is.
 #[async_trait]
 pub trait Inspector: Send + Sync {
     /// Who holds this key and who waits for it, in order.

@@ -6,5 +6,5 @@ local function dialect_of(value)
   if #owner < 32 or string.find(owner, '%X') then return nil end
   if string.find(rest, '^|%d+|%d+|') then return 'native' end
   if mark == '!' then return string.find(rest, '^%d%d%d%d%d%d%d%d%d%dlk:') and 'native' end
-  return string.find(rest, '^:%d+$') and 'redlock'
+  return string.find(rest, '^~%d+$') and 'redlock'
 end

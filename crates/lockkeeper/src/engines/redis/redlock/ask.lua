@@ -2,10 +2,10 @@
 -- KEYS: lock, counter. ARGV: owner, round, ttl, how many fence numbers a grant takes.
 -- Answers "kept" if it was ours in this round, or "granted", with the last of its numbers; or "busy" and in
 -- how many milliseconds the lease is over.
-local mine = ARGV[1] .. ':' .. ARGV[2]
+local mine = ARGV[1] .. '~' .. ARGV[2]
 local holder = redis.pcall('GET', KEYS[1])
 if type(holder) == 'table' then return holder end
-if holder and string.sub(holder, 1, 33) ~= ARGV[1] .. ':' then
+if holder and string.sub(holder, 1, 33) ~= ARGV[1] .. '~' then
   if dialect_of(holder) == 'native' then
     return redis.error_reply('WRONGTYPE it is a lock of the native dialect')
   end

@@ -189,3 +189,27 @@ async fn one_look_tells_a_native_lock_in_each_of_its_forms() {
         }
     }
 }
+
+/// What others write is theirs to choose: it is a lock, whatever it looks like.
+#[tokio::test]
+async fn what_other_libraries_write_is_busy() {
+    let server = Server::start().unwrap();
+    let digits = "0123456789abcdef0123456789abcdef";
+    let url = format!("{}?dialect=plain", server.url());
+    let locks = Locks::connect(&url).await.unwrap();
+    for token in [
+        digits,
+        &format!("{digits}:54"),
+        &format!("{digits}-54"),
+        &format!("{digits}|54"),
+        &format!("!{digits}"),
+        "b983c153-7421-469a-addb-44fb92259a1b:54",
+        "ADDED:2026-01-01T00:00:00.000Z@host:b983c153-7421-469a-addb-44fb92259a1b",
+        "machine_54_0123456789abcdef0123456789abcdef",
+        "c2l4dGVlbiByYW5kb20gYg==",
+        "",
+    ] {
+        server.command(&["SET", "k", token, "PX", "60000"]).unwrap().not_an_error().unwrap();
+        assert_eq!(outcome(&locks, "k").await, "busy", "{token:?}");
+    }
+}
