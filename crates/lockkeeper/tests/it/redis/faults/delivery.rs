@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lab::proxy::Way;
+use lab::proxy::{Proxy, Way};
 
 use super::{
     modes::{PROXIED, on_each},
@@ -95,7 +95,9 @@ fn attempt_that_arrives_after_the_release() {
 impl Site {
     /// Delivers the last request with this in it once more.
     fn replay(&self, needle: &str) {
-        self.each_proxy(|proxy| drop(proxy.replay(needle).unwrap()));
+        // A majority is enough to go on: to the others it may still be on its way.
+        let replay = |proxy: &Proxy| proxy.replay(needle).map(|_| true);
+        self.each_proxy(|proxy| lab::wait_until("a request to come", || replay(proxy)).unwrap());
     }
 
     /// Delivers the last attempt with this ttl once more: a release says nothing of ttls.
