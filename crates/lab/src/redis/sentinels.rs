@@ -108,6 +108,38 @@ impl Sentinels {
         Ok(killed)
     }
 
+    /// Has another server made primary while the old one lives on as a primary, and goes on taking what it is
+    /// asked for: as one does that the sentinels cannot reach. Gives the numbers of the old and the new one.
+    ///
+    /// # Errors
+    /// What the system says; that it does not happen in time.
+    pub fn depose(&self) -> io::Result<(usize, usize)> {
+        let old = self.primary_number()?;
+        self.keep_in_office(old)?;
+        let sentinel = self.running_sentinels().next().ok_or(io::ErrorKind::NotConnected)?;
+        wait_until("a sentinel agrees to a failover", || {
+            sentinel.command(&["SENTINEL", "FAILOVER", NAME])?.not_an_error().map(|_| true)
+        })?;
+        Ok((old, self.another_than(old)?))
+    }
+
+    /// Has a server refuse to become a replica, for ever.
+    ///
+    /// # Errors
+    /// What the system says, or the server's refusal.
+    pub fn keep_in_office(&self, number: usize) -> io::Result<()> {
+        let words = ["ACL", "SETUSER", "default", "-slaveof", "-replicaof"];
+        self.servers[number].command(&words)?.not_an_error().map(drop)
+    }
+
+    /// Waits until the sentinels agree on another primary than this server. Gives its number.
+    ///
+    /// # Errors
+    /// If they do not agree in time.
+    pub fn another_than(&self, old: usize) -> io::Result<usize> {
+        self.wait_for_primary(|number| number != old)
+    }
+
     fn wait_for_primary(&self, is_right: impl Fn(usize) -> bool) -> io::Result<usize> {
         let mut found = None;
         wait_until("the sentinels agree on a primary", || {

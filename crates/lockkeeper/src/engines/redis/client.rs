@@ -199,6 +199,11 @@ impl Client {
         Moment::from_nanos(self.latest.load(Ordering::Relaxed))
     }
 
+    /// Whether it is always the same server that is asked.
+    pub(super) fn is_single(&self) -> bool {
+        matches!(self.map, Map::Single(_))
+    }
+
     /// Whether one script may touch keys of several slots.
     pub(super) fn mixes_slots(&self) -> bool {
         match &self.map {

@@ -9,3 +9,5 @@ mod load;
 mod redlock;
 mod replicas;
 mod sentinel;
+mod slots;
+mod split;

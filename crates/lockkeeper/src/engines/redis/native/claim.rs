@@ -26,7 +26,7 @@ use super::{
     },
     Shared,
     names::Names,
-    packing::{PackedAsk, PackedTake, TURNS_IF_FREE},
+    packing::{Numbering, PackedAsk, PackedTake, Releasing, TURNS_IF_FREE},
 };
 use crate::{
     engine::{Attempt, Claim, Grant, Lease, Moment, Released, Request, Standing},
@@ -130,10 +130,27 @@ impl NativeClaim {
         self.request.ttl.min(LONGEST_PLACE)
     }
 
-    /// Whether what is sent there is sure to meet a counter that was lifted: in a cluster, it may be
-    /// sent on.
+    fn numbering(&self) -> Numbering {
+        if self.shared.client.is_single() { Numbering::Counter } else { Numbering::Clock }
+    }
+
+    /// Whether the counter there was lifted, and numbers can be taken from it as it is.
     fn is_lifted_at(&self, at: &Connection) -> bool {
-        self.shared.client.mixes_slots() && at.lifted.has(self.names.bucket)
+        match self.numbering() {
+            Numbering::Counter => at.lifted.has(self.names.bucket),
+            Numbering::Clock => false,
+        }
+    }
+
+    fn releasing_at(&self, at: &Connection) -> Releasing {
+        if self.is_in_cluster() {
+            return Releasing::InCluster;
+        }
+        Releasing::Freely { is_lifted: self.is_lifted_at(at) }
+    }
+
+    fn is_in_cluster(&self) -> bool {
+        !self.shared.client.mixes_slots()
     }
 
     fn granted(&mut self, last: i64) -> Grant {
@@ -150,8 +167,7 @@ impl NativeClaim {
         if released == 2 {
             self.shared.contended.add(self.names.bucket);
             // Whoever got it has numbers of a counter that the script has lifted, if nobody had before.
-            at.filter(|_| self.shared.client.mixes_slots())
-                .inspect(|at| at.lifted.add(self.names.bucket));
+            at.inspect(|at| at.lifted.add(self.names.bucket));
         }
         if released == 0 && was_granted { Released::NotOurs } else { Released::Done }
     }

@@ -24,7 +24,8 @@ mod names;
 mod packing;
 mod wall;
 
-static ASK: LazyLock<Script> = LazyLock::new(|| {
+/// Asks by script. What is said of the fence counter stands right before it is used.
+fn ask(is_lifted: &str) -> Script {
     Script::new(&[
         include_str!("join.lua"),
         include_str!("names.lua"),
@@ -32,11 +33,16 @@ static ASK: LazyLock<Script> = LazyLock::new(|| {
         include_str!("ask.lua"),
         include_str!("hand_over.lua"),
         "  answer = 'busy ' .. LONGEST_PLACE\nend\n",
+        is_lifted,
         include_str!("numbers.lua"),
         "if not place then return answer .. digits(last) end\n",
         include_str!("tell.lua"),
     ])
-});
+}
+/// Where there is one server: the one who asks says whether the counter was lifted.
+static ASK: LazyLock<Script> = LazyLock::new(|| ask(""));
+/// Where there are several: every grant is numbered by the clock.
+static ASK_BY_CLOCK: LazyLock<Script> = LazyLock::new(|| ask("is_lifted = false\n"));
 /// The parts in this order, so that what is seldom needed costs nothing before. Whether the fence counter
 /// was lifted before stands in the text: an argument for it would cost more.
 fn release(is_lifted: &str) -> Script {
@@ -54,8 +60,13 @@ static RELEASE: LazyLock<Script> = LazyLock::new(|| release("local is_lifted = f
 static RELEASE_LIFTED: LazyLock<Script> = LazyLock::new(|| release("local is_lifted = true\n"));
 static RELEASE_MANY: LazyLock<Script> =
     LazyLock::new(|| Script::new(&["local length = 32\n", include_str!("../release_many.lua")]));
+/// In a cluster, for a lock that probably has no line.
+static RELEASE_ALONE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(&[include_str!("release.lua"), include_str!("release_alone.lua")])
+});
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
 static LIFT: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("lift.lua")]));
+static COUNT: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("count.lua")]));
 
 /// The native dialect.
 #[derive(Debug)]
@@ -79,8 +90,15 @@ struct Shared {
 
 impl Native {
     pub(super) fn new(settings: &Settings) -> Result<Self> {
-        let scripts: Vec<&'static Script> =
-            vec![&ASK, &RELEASE, &RELEASE_LIFTED, &RELEASE_MANY, &RENEW, &LIFT];
+        let scripts: Vec<&'static Script> = match settings.arrangement {
+            Arrangement::Single => {
+                vec![&ASK, &RELEASE, &RELEASE_LIFTED, &RELEASE_MANY, &RENEW, &LIFT]
+            }
+            Arrangement::Sentinel { .. } => {
+                vec![&ASK_BY_CLOCK, &RELEASE, &RELEASE_MANY, &RENEW, &COUNT]
+            }
+            Arrangement::Cluster => vec![&ASK_BY_CLOCK, &RELEASE, &RELEASE_ALONE, &RENEW, &COUNT],
+        };
         let shared = Shared {
             client: Client::new(settings, Needs { scripts, listens: true })?,
             prefix: Prefix::new(settings.prefix.as_deref())?,

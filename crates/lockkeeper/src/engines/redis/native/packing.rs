@@ -6,25 +6,51 @@ use super::{
         resp::{push_header, push_word},
         script::Script,
     },
-    RELEASE, RELEASE_LIFTED,
+    COUNT, RELEASE, RELEASE_ALONE, RELEASE_LIFTED,
     names::Names,
 };
 
 /// How many turns of a line one grant of a free key may serve. Such keys are granted so often that more
-/// would use the counter up faster than the clock goes.
+/// would use the counter up faster than the clock goes. As `count.lua` says.
 pub(super) const TURNS_IF_FREE: u32 = 32;
 
+/// How fences are numbered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Numbering {
+    /// By a counter that was lifted to the clock before: there is only one server.
+    Counter,
+    /// By the server's clock with every grant: another server may have given numbers that this one has
+    /// not seen.
+    Clock,
+}
+
 /// Takes the key if it is free, and numbers for its fences; two replies. Answers where the value begins.
-pub(super) fn push_take(out: &mut Vec<u8>, names: &Names, value: &[&[u8]], ttl_ms: u64) -> usize {
+pub(super) fn push_take(
+    out: &mut Vec<u8>,
+    names: &Names,
+    value: &[&[u8]],
+    ttl_ms: u64,
+    numbering: Numbering,
+) -> usize {
     out.extend_from_slice(b"*6\r\n$3\r\nSET\r\n");
     out.extend_from_slice(names.lock_word());
     push_word(out, value);
     let value_at = out.len() - "\r\n".len() - value.iter().map(|part| part.len()).sum::<usize>();
     out.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n");
     push_word(out, &[Digits::of(ttl_ms).as_bytes()]);
-    out.extend_from_slice(b"*3\r\n$6\r\nINCRBY\r\n");
-    push_word(out, &names.counter());
-    push_word(out, &[Digits::of(TURNS_IF_FREE.into()).as_bytes()]);
+    match numbering {
+        Numbering::Counter => {
+            out.extend_from_slice(b"*3\r\n$6\r\nINCRBY\r\n");
+            push_word(out, &names.counter());
+            push_word(out, &[Digits::of(TURNS_IF_FREE.into()).as_bytes()]);
+        }
+        Numbering::Clock => {
+            for part in [b"*4\r\n", &COUNT.start[..], b"$1\r\n1\r\n"] {
+                out.extend_from_slice(part);
+            }
+            push_word(out, &names.counter());
+        }
+    }
     value_at
 }
 
@@ -56,8 +82,8 @@ impl PackedTake {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keys<'a> {
     Lock(&'a [u8]),
-    /// Also the line and the counter, which it will probably need. Whoever asks must name them all: while a
-    /// slot of a cluster is on its way, the server looks whether these are here or there.
+    /// Also the line and the counter, which it will probably need. In a cluster, a script must name all that it
+    /// touches: while a slot is on its way, the server looks whether these are here or there.
     All(&'a [u8]),
 }
 
@@ -83,10 +109,28 @@ pub(super) fn push_script(
     arguments_at
 }
 
+/// Which script releases the lock, or leaves the line.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Releasing {
+    /// One that finds the line and the counter by itself if it needs them.
+    Freely { is_lifted: bool },
+    /// One that touches only what it is told the names of.
+    InCluster,
+}
+
+impl Releasing {
+    pub(super) fn script(self, keys: Keys<'_>) -> &'static Script {
+        match (self, keys) {
+            (Self::Freely { is_lifted: true }, _) => &RELEASE_LIFTED,
+            (Self::InCluster, Keys::Lock(_)) => &RELEASE_ALONE,
+            (Self::Freely { .. } | Self::InCluster, _) => &RELEASE,
+        }
+    }
+}
+
 /// Releases the lock, or leaves the line; one reply.
-pub(super) fn push_release(out: &mut Vec<u8>, keys: Keys<'_>, owner: &[u8], is_lifted: bool) {
-    let script = if is_lifted { &RELEASE_LIFTED } else { &RELEASE };
-    push_script(out, script, keys, &[&[owner]]);
+pub(super) fn push_release(out: &mut Vec<u8>, keys: Keys<'_>, owner: &[u8], how: Releasing) {
+    push_script(out, how.script(keys), keys, &[&[owner]]);
 }
 
 /// Gives the server something to say to us before a release; one reply. It writes first to the one whom it
@@ -142,7 +186,10 @@ mod tests {
         let names = Prefix::new(None).unwrap().names(&Key::new("invoice:42").unwrap());
         let mut packed = Vec::new();
         let since = b"1700000000";
-        let value_at = push_take(&mut packed, &names, &[&[b'1'; 32], b"|", since, b"|x"], 10_000);
+        let push_take = |packed: &mut Vec<u8>, owner, numbering| {
+            push_take(packed, &names, &[owner, b"|", since, b"|x"], 10_000, numbering)
+        };
+        let value_at = push_take(&mut packed, &[b'1'; 32], Numbering::Counter);
         let value = format!("{}|1700000000|x", "1".repeat(32));
         let mut call = Call::of(&[b"SET", names.lock(), value.as_bytes(), b"NX", b"PX", b"10000"]);
         call.add(&[b"INCRBY", &names.counter().concat(), b"32"]);
@@ -152,18 +199,29 @@ mod tests {
         assert_eq!(kept.for_owner(&[b'2'; 32], 17), None);
         let next = kept.for_owner(&[b'2'; 32], 1_700_000_000).unwrap();
         packed.clear();
-        push_take(&mut packed, &names, &[&[b'2'; 32], b"|", since, b"|x"], 10_000);
+        push_take(&mut packed, &[b'2'; 32], Numbering::Counter);
         assert_eq!(next, packed);
+        packed.clear();
+        push_take(&mut packed, &[b'1'; 32], Numbering::Clock);
+        let mut call = Call::of(&[b"SET", names.lock(), value.as_bytes(), b"NX", b"PX", b"10000"]);
+        call.add_script(&COUNT, &[&names.counter().concat()], &[]);
+        assert_eq!(packed, call.bytes);
         packed.clear();
         push_early_reply(&mut packed);
         assert_eq!(packed, Call::of(&[b"PING"]).bytes);
-        packed.clear();
-        push_release(&mut packed, Keys::Lock(names.lock_word()), b"owner", true);
-        assert_eq!(packed, Call::script(&RELEASE_LIFTED, &[names.lock()], &[b"owner"]).bytes);
-        packed.clear();
-        push_release(&mut packed, Keys::All(&names.all_words()), b"owner", false);
-        let keys = [names.lock(), &names.line().concat(), &names.counter().concat()];
-        assert_eq!(packed, Call::script(&RELEASE, &keys, &[b"owner"]).bytes);
+        let (lock, all_words) = (Keys::Lock(names.lock_word()), names.all_words());
+        let (line, counter) = (names.line().concat(), names.counter().concat());
+        let all: [&[u8]; 3] = [names.lock(), &line, &counter];
+        for (keys, how, script, named) in [
+            (lock, Releasing::Freely { is_lifted: true }, &*RELEASE_LIFTED, &all[..1]),
+            (Keys::All(&all_words), Releasing::Freely { is_lifted: false }, &*RELEASE, &all[..]),
+            (lock, Releasing::InCluster, &*RELEASE_ALONE, &all[..1]),
+            (Keys::All(&all_words), Releasing::InCluster, &*RELEASE, &all[..]),
+        ] {
+            packed.clear();
+            push_release(&mut packed, keys, b"owner", how);
+            assert_eq!(packed, Call::script(script, named, &[b"owner"]).bytes);
+        }
     }
 
     #[test]

@@ -119,6 +119,12 @@ impl Server {
         self.client.latest()
     }
 
+    /// Whether it is one server and no other: where one may take the place of another, its counters are lifted
+    /// with every grant.
+    pub(super) fn is_single(&self) -> bool {
+        self.client.is_single()
+    }
+
     pub(super) fn is_cluster(&self) -> bool {
         !self.client.mixes_slots()
     }

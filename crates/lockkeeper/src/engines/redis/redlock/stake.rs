@@ -86,7 +86,7 @@ impl Stake {
     ) -> Result<Vote> {
         let names = question.names;
         let reached = server.reach(names.slot, now).await?;
-        let is_lifted = !server.is_cluster() && reached.lifted.has(names.bucket);
+        let is_lifted = server.is_single() && reached.lifted.has(names.bucket);
         let other;
         let call = if is_lifted {
             &question.usual
@@ -103,7 +103,7 @@ impl Stake {
         self.asked_with = None;
         let at = self.at.insert(reached);
         let replies = server.call(at, names.slot, call, now).await?;
-        if !is_lifted && !server.is_cluster() {
+        if !is_lifted && server.is_single() {
             at.lifted.add(names.bucket);
         }
         match question.read(&replies)? {

@@ -15,8 +15,8 @@ use super::{
             resp::Value,
             words::millis,
         },
-        RELEASE_LIFTED, RELEASE_MANY,
-        packing::{Keys, PackedTake, push_early_reply, push_release, push_take},
+        RELEASE_MANY,
+        packing::{Keys, PackedTake, Releasing, push_early_reply, push_release, push_take},
     },
     NativeClaim, Quick, SMALLEST_FENCE, Stage,
 };
@@ -32,7 +32,7 @@ impl NativeClaim {
         let Some(at) = self.shared.client.at_hand_again(&mut self.familiar, slot, now) else {
             return false;
         };
-        if !at.lifted.has(self.names.bucket) {
+        if self.shared.client.is_single() && !at.lifted.has(self.names.bucket) {
             return false;
         }
         (self.stage, self.quick) = (Stage::Unsure, Quick::Take);
@@ -77,7 +77,7 @@ impl NativeClaim {
         }
         let (start, since) = (out.len(), Digits::of(self.since));
         let (value, ttl_ms) = (self.value(since.as_bytes()), millis(self.request.ttl));
-        let value_at = push_take(out, &self.names, &value, ttl_ms) - start;
+        let value_at = push_take(out, &self.names, &value, ttl_ms, self.numbering()) - start;
         if self.is_again {
             self.packed = Some(PackedTake::new(&out[start..], value_at, self.since));
         }
@@ -99,14 +99,14 @@ impl NativeClaim {
         let Some(at) = client.at_hand_again(&mut self.familiar, self.names.slot, now) else {
             return false;
         };
-        let is_lifted = self.is_lifted_at(&at);
+        let how = self.releasing_at(&at);
         let is_contended = matches!(self.keys(), Keys::All(_));
         let answer = Arc::clone(Answer::kept(&mut self.answer, 1 + u8::from(is_contended)));
         let haste = Haste::of_caller();
         match self.keys() {
-            Keys::Lock(lock_word) if is_lifted => {
+            keys @ Keys::Lock(lock_word) if matches!(how, Releasing::Freely { .. }) => {
                 let caller = Caller { answer, again: None };
-                let (one, many) = (&*RELEASE_LIFTED, &*RELEASE_MANY);
+                let (one, many) = (how.script(keys), &*RELEASE_MANY);
                 let release = Release { one, many, lock_word, owner: &self.owner };
                 at.send_release(caller, now, haste, release, None);
             }
@@ -114,7 +114,7 @@ impl NativeClaim {
                 if is_contended {
                     push_early_reply(out);
                 }
-                push_release(out, keys, &self.owner, is_lifted);
+                push_release(out, keys, &self.owner, how);
             }),
         }
         self.released_at = Some(at);

@@ -8,12 +8,12 @@ use super::{
             call::Call,
             connection::Connection,
             digits::Digits,
-            refusal::{no_error, strange},
+            refusal::{code, first_error, no_error, strange},
             replicas::given_back,
             resp::Value,
         },
-        LIFT, RELEASE,
-        packing::TURNS_IF_FREE,
+        LIFT, RELEASE, RELEASE_ALONE,
+        packing::{Numbering, TURNS_IF_FREE},
     },
     NativeClaim, SMALLEST_FENCE, Stage, number,
 };
@@ -34,27 +34,35 @@ impl NativeClaim {
 
     /// Calls where we asked last, or wherever the key is.
     pub(super) async fn call(&mut self, call: &Call, now: Moment) -> Result<Vec<Value>> {
+        no_error(self.call_and_see(call, now).await?)
+    }
+
+    /// The same for one who reads errors in the replies.
+    async fn call_and_see(&mut self, call: &Call, now: Moment) -> Result<Vec<Value>> {
         let (client, slot) = (&self.shared.client, self.names.slot);
         let at = match &mut self.at {
             Some(at) => at,
             nowhere => nowhere.insert(client.reach(slot, now).await?),
         };
-        no_error(client.call(at, slot, call, now).await?)
+        client.call(at, slot, call, now).await
     }
 
     /// Takes the key if it is free, in one trip and without a script.
     async fn take_if_free(&mut self, now: Moment) -> Result<Option<Grant>> {
         let at = Arc::clone(self.reach(now).await?);
-        let is_lifted = at.lifted.has(self.names.bucket);
+        let must_lift = match self.numbering() {
+            Numbering::Counter => !at.lifted.has(self.names.bucket),
+            Numbering::Clock => false,
+        };
         let mut call = Call::new();
-        if !is_lifted {
+        if must_lift {
             call.add_script(&LIFT, &[&self.names.counter().concat()], &[]);
         }
         self.push_take(&mut call.bytes);
         call.n_replies += 2;
         self.stage = Stage::Unsure;
         let replies = self.call(&call, now).await?;
-        if !is_lifted {
+        if must_lift {
             at.lifted.add(self.names.bucket);
         }
         let [.., set, Value::Int(last)] = &replies[..] else { return Err(strange(&replies)) };
@@ -63,18 +71,11 @@ impl NativeClaim {
                 self.stage = Stage::Nothing;
                 Ok(None)
             }
-            Value::Okay if *last < SMALLEST_FENCE || !self.is_lifted() => {
-                self.take_numbers(now).await.map(Some)
-            }
+            // Only where there is one server: by the clock, none is so small.
+            Value::Okay if *last < SMALLEST_FENCE => self.take_numbers(now).await.map(Some),
             Value::Okay => Ok(Some(self.granted(*last))),
             _ => Err(strange(&replies)),
         }
-    }
-
-    /// Whether the connection that was asked last has lifted our counter: a redirection may have led
-    /// to another than we thought.
-    fn is_lifted(&self) -> bool {
-        self.at.as_ref().is_some_and(|at| at.lifted.has(self.names.bucket))
     }
 
     /// Takes fence numbers for a lock that is ours already, from a counter that was not there.
@@ -107,10 +108,48 @@ impl NativeClaim {
 
     /// An attempt that got no answer may still be on its way; whatever comes of it ends behind it.
     fn release_behind_attempts(&mut self, now: Moment) {
+        if self.unanswered.is_empty() {
+            return;
+        }
+        let mut call = Call::new();
+        if self.is_in_cluster() {
+            call.add_script(&RELEASE_ALONE, &[self.names.lock()], &[&self.owner]);
+        }
+        self.add_release(&mut call);
         for at in self.unanswered.drain(..) {
-            let call = Call::script(&RELEASE, &[self.names.lock()], &[&self.owner]);
             self.shared.client.send_behind(&at, &call, now);
         }
+    }
+
+    /// Unlocks, or leaves the line, and hands the lock over.
+    fn add_release(&self, call: &mut Call) {
+        let (line, counter) = (self.names.line().concat(), self.names.counter().concat());
+        let keys: [&[u8]; 3] = [self.names.lock(), &line, &counter];
+        let n_named = if self.is_in_cluster() { 3 } else { 1 };
+        call.add_script(&RELEASE, &keys[..n_named], &[&self.owner]);
+    }
+
+    /// The same in a cluster, while a slot may be on its way and its keys be here and there. A lock without a line
+    /// can be let go wherever it is. One that may have a line is handed over if all that belongs to it is in one
+    /// place; or else it is let go as it is, and those in line find it free when they ask again.
+    async fn release_in_cluster(&mut self, now: Moment) -> Result<i64> {
+        let (lock, owner) = (self.names.lock().to_vec(), self.owner);
+        let alone = Call::script(&RELEASE_ALONE, &[&lock], &[&owner]);
+        let replies = self.call(&alone, now).await?;
+        let released = number(&replies).ok_or_else(|| strange(&replies))?;
+        if released == 1 || released == 0 && self.n_asks == 0 {
+            return Ok(released);
+        }
+        let mut all = Call::new();
+        self.add_release(&mut all);
+        let mut replies = self.call_and_see(&all, now).await?;
+        let is_torn = first_error(&replies).is_some_and(|error| code(error) == "TRYAGAIN");
+        if is_torn && released != 0 {
+            let even = Call::script(&RELEASE_ALONE, &[&lock], &[&owner, b"even"]);
+            replies = self.call(&even, now).await?;
+        }
+        let replies = no_error(replies)?;
+        number(&replies).ok_or_else(|| strange(&replies))
     }
 
     /// Makes an attempt as well as it can be done; the common way may have been tried before.
@@ -134,8 +173,14 @@ impl NativeClaim {
         let reached = self.reach(now).await.map(|at| Arc::clone(at));
         self.release_behind_attempts(now);
         self.released_at = Some(reached?);
-        let call = Call::script(&RELEASE, &[self.names.lock()], &[&self.owner]);
-        let replies = self.call(&call, now).await?;
-        Ok(self.released(number(&replies).ok_or_else(|| strange(&replies))?))
+        let released = if self.is_in_cluster() {
+            self.release_in_cluster(now).await?
+        } else {
+            let mut call = Call::new();
+            self.add_release(&mut call);
+            let replies = self.call(&call, now).await?;
+            number(&replies).ok_or_else(|| strange(&replies))?
+        };
+        Ok(self.released(released))
     }
 }

@@ -17,8 +17,8 @@ use super::{
             resp::Value,
             words::millis,
         },
-        ASK,
-        packing::{Keys, PackedAsk, push_script},
+        ASK, ASK_BY_CLOCK,
+        packing::{Keys, Numbering, PackedAsk, push_script},
     },
     LONGEST_PLACE, NativeClaim, Quick, Stage, TURNS,
 };
@@ -82,10 +82,14 @@ impl NativeClaim {
     /// What `ask.lua` wants to know; the parts of a place are as long as `names.lua` says.
     fn push_ask(&mut self, out: &mut Vec<u8>, at: &Connection) {
         let (ask, second) = (self.ask_number(), Digits::of(self.shared.wall.second(self.asked_at)));
+        let (script, is_unlifted) = match self.numbering() {
+            Numbering::Counter => (&*ASK, !self.is_lifted_at(at)),
+            Numbering::Clock => (&*ASK_BY_CLOCK, false),
+        };
         let is_plain = self.request.patience == Patience::Waits
             && self.request.order == Order::FirstCome
             && self.n_asks == 1
-            && self.is_lifted_at(at);
+            && !is_unlifted;
         let packed = self.packed_ask.as_mut().filter(|_| is_plain);
         let again = |packed: &mut PackedAsk| {
             let packed = packed.again(&self.owner, ask, &at.channel, second.as_bytes());
@@ -99,7 +103,7 @@ impl NativeClaim {
             (b't', request.patience == Patience::Tries),
             (b'b', request.order == Order::Barging),
             (b'a', self.n_asks > 1),
-            (b'u', !self.is_lifted_at(at)),
+            (b'u', is_unlifted),
         ];
         let letters = letters.into_iter().filter_map(|(letter, is)| is.then_some(letter));
         let letters: Vec<u8> = letters.collect();
@@ -118,7 +122,7 @@ impl NativeClaim {
         ];
         let arguments: [&[&[u8]]; 3] = [&place, &[ttl.as_bytes()], &[&letters]];
         let n_arguments = if letters.is_empty() { 2 } else { 3 };
-        let arguments_at = push_script(out, &ASK, self.keys(), &arguments[..n_arguments]) - start;
+        let arguments_at = push_script(out, script, self.keys(), &arguments[..n_arguments]) - start;
         if is_plain && self.is_again {
             self.packed_ask = Some(PackedAsk::new(&out[start..], arguments_at));
         }
