@@ -29,7 +29,7 @@ use crate::{
 
 type Proof = fn(&Settings) -> Outcome;
 
-const PROOFS: [(&str, Proof); 8] = [
+const PROOFS: [(&str, Proof); 9] = [
     ("counter", counter::prove),
     ("kills", kills::prove),
     ("next-in-line", next_in_line::prove),
@@ -38,6 +38,7 @@ const PROOFS: [(&str, Proof); 8] = [
     ("tidy", tidy::prove),
     ("redis-torture", redis::torture::prove),
     ("redis-held", redis::held::prove),
+    ("redis-split", redis::split::prove),
 ];
 
 fn main() -> ExitCode {

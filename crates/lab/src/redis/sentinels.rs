@@ -132,6 +132,17 @@ impl Sentinels {
         self.servers[number].command(&words)?.not_an_error().map(drop)
     }
 
+    /// Lets a server that was kept in office become a replica, and waits until all follow the primary.
+    ///
+    /// # Errors
+    /// What the system says; that it does not happen in time.
+    pub fn put_right(&self, number: usize) -> io::Result<()> {
+        let words = ["ACL", "SETUSER", "default", "+slaveof", "+replicaof"];
+        self.servers[number].command(&words)?.not_an_error()?;
+        let primary = self.primary_number()?;
+        wait_until("all follow the primary", || self.is_followed(primary))
+    }
+
     /// Waits until the sentinels agree on another primary than this server. Gives its number.
     ///
     /// # Errors

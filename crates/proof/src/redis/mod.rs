@@ -4,6 +4,7 @@ mod commands;
 pub(crate) mod contender;
 pub(crate) mod held;
 mod renewed;
+pub(crate) mod split;
 pub(crate) mod torture;
 mod witness;
 

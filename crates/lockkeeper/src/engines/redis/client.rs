@@ -84,17 +84,6 @@ impl Client {
             place: None,
         };
         let primary = || bare(&settings.login, Peer::Primary { evicting_allowed, may_move });
-        let route = |hello, kind| {
-            Map::Route(Route::new(settings.hosts.clone(), hello, kind, Arc::clone(&home)))
-        };
-        let map = match &settings.arrangement {
-            Arrangement::Single => Map::Single(settings.hosts[0].clone()),
-            Arrangement::Cluster => route(bare(&settings.login, Peer::Guide), Kind::Cluster),
-            Arrangement::Sentinel { primary: name, login } => {
-                let kind = Kind::Sentinel { primary: name.clone(), server: Box::new(primary()) };
-                route(bare(login, Peer::Guide), kind)
-            }
-        };
         let open = |scripts, listens, purpose| {
             let (database, place) = (settings.database, settings.place.clone());
             let hello = Hello { database, scripts, listens, place, ..primary() };
@@ -106,6 +95,20 @@ impl Client {
         let shards = matches!(settings.arrangement, Arrangement::Cluster);
         let shards = shards.then(|| open(Vec::new(), false, Use::Shards)).transpose()?;
         let connections = open(needs.scripts, needs.listens, Use::Calls)?;
+        let route = |hello, kind| {
+            let all = [Some(&connections), aside.as_ref()].into_iter().flatten();
+            let switchboards = all.map(Connections::switchboard).collect();
+            let hosts = settings.hosts.clone();
+            Map::Route(Route::new(hosts, hello, kind, switchboards, Arc::clone(&home)))
+        };
+        let map = match &settings.arrangement {
+            Arrangement::Single => Map::Single(settings.hosts[0].clone()),
+            Arrangement::Cluster => route(bare(&settings.login, Peer::Guide), Kind::Cluster),
+            Arrangement::Sentinel { primary: name, login } => {
+                let kind = Kind::Sentinel { primary: name.clone(), server: Box::new(primary()) };
+                route(bare(login, Peer::Guide), kind)
+            }
+        };
         let latest = AtomicU64::new(0);
         Ok(Self { connections, aside, shards, n_replicas, map, latest })
     }

@@ -5,7 +5,8 @@ use super::{
     handshake::Hello,
     refusal::{first_error, no_error, strange},
     resp::Value,
-    route::{Found, Table},
+    route::Found,
+    table::Table,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -45,7 +46,7 @@ fn read(ranges: &[Value], asked: &Host) -> Option<Found> {
         }
         guides.extend(hosts.flatten());
     }
-    Some(Found { table, guides })
+    Some(Found { table, guides, term: 0 })
 }
 
 /// The address of a node. One that does not know its own is where it was asked.

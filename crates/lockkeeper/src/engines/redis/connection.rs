@@ -255,8 +255,10 @@ impl Connection {
         if !state.out.is_empty() {
             return Work::Write;
         }
-        if matches!(state.stage, Stage::Retired) && state.is_idle() {
-            return Work::Done;
+        match state.stage {
+            Stage::Retired if state.is_idle() => return Work::Done,
+            Stage::Ended(_) => return Work::Done,
+            _ => {}
         }
         keep_waker(state, |state| &mut state.driver, driver);
         Work::Nothing
@@ -265,9 +267,9 @@ impl Connection {
     /// While connecting: whether nobody needs the connection any more.
     pub(super) fn is_unwanted(&self, driver: &Waker) -> bool {
         let state = locked(&self.state);
-        let is_retired = matches!(state.stage, Stage::Retired);
+        let is_unwanted = matches!(state.stage, Stage::Retired | Stage::Ended(_));
         keep_waker(state, |state| &mut state.driver, driver);
-        is_retired
+        is_unwanted
     }
 
     /// Hands over what is to be written; `bytes` is taken in exchange.
@@ -283,9 +285,10 @@ impl Connection {
         Desk { connection: self, state: locked(&self.state) }
     }
 
-    /// The connection is gone: everyone who waits is told why.
+    /// The connection is gone, or to be: everyone who waits is told why, and whatever the server still answers
+    /// reaches nobody.
     pub(super) fn end(&self, why: &Error) {
-        let (pending, wire) = {
+        let (pending, wire, driver) = {
             let mut state = locked(&self.state);
             if let Stage::Ended(_) = state.stage {
                 return;
@@ -294,9 +297,10 @@ impl Connection {
             self.note_oldest(&state);
             state.close_out();
             state.out = Outbox::default();
-            (std::mem::take(&mut state.pending), state.wire.take())
+            (std::mem::take(&mut state.pending), state.wire.take(), state.driver.take())
         };
         drop(wire);
+        driver.into_iter().for_each(Waker::wake);
         for pending in pending {
             pending.callers().into_iter().for_each(|caller| caller.answer.fail(why.echo()));
         }

@@ -29,7 +29,7 @@ pub(super) struct Connections {
     name: String,
     purpose: Use,
     n_opened: AtomicU64,
-    list: RwLock<List>,
+    list: Arc<RwLock<List>>,
     home: Arc<Home>,
     origin: Origin,
 }
@@ -37,6 +37,8 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct List {
     entries: Vec<Entry>,
+    /// The only server that may be asked, if there is only one.
+    only: Option<Host>,
     /// Which runtimes can do I/O, of those that were asked.
     runtimes: HashMap<Id, bool>,
 }
@@ -46,6 +48,21 @@ struct Entry {
     runtime: Option<Id>,
     host: Host,
     connection: Arc<Connection>,
+}
+
+/// The same connections, in the hands of the one who hears which server is to be asked.
+#[derive(Clone, Debug)]
+pub(super) struct Switchboard(Arc<RwLock<List>>);
+
+impl Switchboard {
+    /// From now on, only this server is asked. Gives the connections to others, which are to be
+    /// [ended](Connection::end) with no mutex in hands: what they still answer must not count.
+    pub(super) fn turn_to(&self, host: &Host) -> Vec<Arc<Connection>> {
+        let mut list = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        list.only = Some(host.clone());
+        let others = list.entries.extract_if(.., |entry| entry.host != *host);
+        others.map(|entry| entry.connection).collect()
+    }
 }
 
 /// Whether there is a connection.
@@ -64,7 +81,7 @@ impl Connections {
             name,
             purpose,
             n_opened: AtomicU64::new(0),
-            list: RwLock::default(),
+            list: Arc::default(),
             home,
             origin: Origin::here(),
         }
@@ -72,6 +89,10 @@ impl Connections {
 
     pub(super) fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    pub(super) fn switchboard(&self) -> Switchboard {
+        Switchboard(Arc::clone(&self.list))
     }
 
     /// What whoever asks has for this server.
@@ -96,6 +117,9 @@ impl Connections {
             return Ok(Arc::clone(connection));
         }
         let mut list = self.write();
+        if list.only.as_ref().is_some_and(|only| only != host) {
+            return Err(driver::gone(&format!("{host} is not the primary any more"), "replaced"));
+        }
         if let Some(connection) = list.get(id, host, now) {
             return Ok(connection);
         }

@@ -121,15 +121,23 @@ fn tune(stream: &TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Sends a call over a stream that nobody drives yet.
-async fn exchange(stream: &mut Stream, call: &Call) -> Result<Vec<Value>> {
-    let broke = |error| gone("the connection broke before it could be used", error);
+fn broke(error: std::io::Error) -> Error {
+    gone("the connection broke before it could be used", error)
+}
+
+/// Writes all to a stream that nobody drives.
+pub(super) async fn write(stream: &mut Stream, bytes: &[u8]) -> Result<()> {
     let mut n_written = 0;
-    while n_written < call.bytes.len() {
-        let rest = &call.bytes[n_written..];
+    while n_written < bytes.len() {
+        let rest = &bytes[n_written..];
         n_written += poll_fn(|context| stream.poll_write(context, rest)).await.map_err(broke)?;
     }
-    poll_fn(|context| stream.poll_flush(context)).await.map_err(broke)?;
+    poll_fn(|context| stream.poll_flush(context)).await.map_err(broke)
+}
+
+/// Sends a call over a stream that nobody drives yet.
+async fn exchange(stream: &mut Stream, call: &Call) -> Result<Vec<Value>> {
+    write(stream, &call.bytes).await?;
     let (mut inbox, mut room, mut replies) = (Vec::new(), [0; 4096], Vec::new());
     while replies.len() < call.n_replies.into() {
         match resp::parse(&inbox)? {

@@ -42,8 +42,10 @@ mod settings;
 mod slot;
 mod stake;
 mod stream;
+mod table;
 mod tls;
 mod together;
+mod watch;
 mod words;
 
 /// The name in errors about opening it.

@@ -99,6 +99,8 @@ impl Renewals {
             return Ok(());
         }
         let replies = no_error(replies)?;
+        // What only a primary knows that was replaced meanwhile is no renewal.
+        client.see_copied(Some(&at), now).await?;
         match replies.first().and_then(Value::as_list) {
             Some(kept) if kept.len() == group.len() => {
                 let told = group.drain(..).zip(kept);

@@ -1,11 +1,12 @@
-//! Grants that count only when replicas have them: `wait-replicas` in the URL.
+//! Grants and renewals that count only when replicas have them: `wait-replicas` in the URL.
 //!
 //! `WAIT` speaks of what was written on its own connection, so it has to go where the attempt went,
 //! and whatever is sent there meanwhile stands behind it. Renewals must not: where grants wait for
 //! replicas, they have connections of their own.
 //!
 //! It makes a failover less likely to lose a grant, no more: a replica that has not seen it may be the
-//! one that is promoted, and renewals are not waited for.
+//! one that is promoted. A primary that was replaced, and whose replicas have left it, neither grants nor
+//! renews any more.
 
 use super::{
     call::Call,
@@ -24,7 +25,7 @@ use crate::{
 const PATIENCE_MS: u64 = 500;
 
 impl Client {
-    /// Whether a grant counts only when replicas have it.
+    /// Whether grants and renewals count only when replicas have them.
     pub(super) fn waits_for_replicas(&self) -> bool {
         self.n_replicas > 0
     }

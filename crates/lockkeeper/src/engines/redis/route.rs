@@ -6,20 +6,27 @@
 
 use std::{
     mem,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use tokio::task::AbortHandle;
+use tokio::{runtime::Handle, task::AbortHandle};
 
 use super::{
     cluster,
+    connection::Connection,
+    connections::Switchboard,
     driver::gone,
     handshake::Hello,
     home::Home,
     sentinel,
     slot::{N_SLOTS, Slot},
+    table::Table,
     together::first_good,
+    watch,
 };
 use crate::{
     engine::Moment,
@@ -40,12 +47,13 @@ pub(super) struct Route {
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     /// The hosts of the URL: asked as long as nobody better is known, and never forgotten.
     seeds: Vec<Host>,
-    hello: Hello,
-    kind: Kind,
-    state: Mutex<State>,
+    pub(super) hello: Hello,
+    pub(super) kind: Kind,
+    switchboards: Vec<Switchboard>,
+    pub(super) state: Mutex<State>,
 }
 
 /// What the guides are.
@@ -60,9 +68,14 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     table: Option<Table>,
-    guides: Vec<Host>,
+    /// Of the primary that sentinels name: it grows with every new one.
+    term: u64,
+    pub(super) guides: Vec<Host>,
+    /// Which sentinels are listened to, and when that was seen to last.
+    pub(super) watches: Vec<(Host, AbortHandle)>,
+    watched_at: Moment,
     /// Whether something in the table turned out to be wrong, so that more may be.
     is_stale: bool,
     n_searches: usize,
@@ -83,56 +96,30 @@ pub(super) struct Found {
     pub(super) table: Table,
     /// Others who can be asked.
     pub(super) guides: Vec<Host>,
-}
-
-/// The server of each slot.
-#[derive(Debug)]
-pub(super) struct Table {
-    hosts: Vec<Arc<Host>>,
-    /// Which of the hosts has the slot.
-    slots: Box<[u16]>,
-}
-
-/// The number of no host.
-const NOBODY: u16 = u16::MAX;
-
-impl Table {
-    pub(super) fn empty() -> Self {
-        Self { hosts: Vec::new(), slots: vec![NOBODY; N_SLOTS.into()].into() }
-    }
-
-    /// Says who has the slots from one to another, both included.
-    pub(super) fn set(&mut self, first: u16, last: u16, host: Host) {
-        let known = self.hosts.iter().position(|known| **known == host);
-        let number = known.unwrap_or(self.hosts.len());
-        if known.is_none() {
-            self.hosts.push(Arc::new(host));
-        }
-        let number = u16::try_from(number).unwrap_or(NOBODY);
-        let slots = self.slots.get_mut(usize::from(first)..=usize::from(last));
-        slots.into_iter().for_each(|slots| slots.fill(number));
-    }
-
-    fn host(&self, slot: Slot) -> Option<Arc<Host>> {
-        let number = *self.slots.get(usize::from(slot.0))?;
-        self.hosts.get(usize::from(number)).cloned()
-    }
-
-    fn n_missing(&self) -> usize {
-        self.slots.iter().filter(|number| **number == NOBODY).count()
-    }
+    /// The term of the primary, where sentinels name it: the later one counts, whoever says so.
+    pub(super) term: u64,
 }
 
 impl Route {
-    pub(super) fn new(seeds: Vec<Host>, hello: Hello, kind: Kind, home: Arc<Home>) -> Self {
+    pub(super) fn new(
+        seeds: Vec<Host>,
+        hello: Hello,
+        kind: Kind,
+        switchboards: Vec<Switchboard>,
+        home: Arc<Home>,
+    ) -> Self {
         let state = State {
             table: None,
+            term: 0,
             guides: seeds.clone(),
+            watches: Vec::new(),
+            watched_at: Moment::from_nanos(0),
             is_stale: false,
             n_searches: 0,
             search: None,
         };
-        let shared = Arc::new(Shared { seeds, hello, kind, state: Mutex::new(state) });
+        let shared =
+            Arc::new(Shared { seeds, hello, kind, switchboards, state: Mutex::new(state) });
         Self { home, shared }
     }
 
@@ -145,7 +132,14 @@ impl Route {
         let mut state = locked(&self.shared.state);
         let host = state.table.as_ref()?.host(slot);
         let is_stale = mem::take(&mut state.is_stale);
+        let is_watch_due = now.since(state.watched_at) >= watch::LOOK_AGAIN_AFTER;
+        if is_watch_due {
+            state.watched_at = now;
+        }
         drop(state);
+        if is_watch_due && let Ok(home) = self.home.handle() {
+            watch::keep(&self.shared, &home);
+        }
         if is_stale {
             // Nobody waits for it: what was wrong is known already. Trouble will show again.
             let _ = self.search(now);
@@ -165,10 +159,7 @@ impl Route {
     /// All servers that have keys.
     pub(super) fn all(&self) -> Vec<Arc<Host>> {
         let state = locked(&self.shared.state);
-        let Some(table) = &state.table else { return Vec::new() };
-        let has_slots = |number: usize| table.slots.iter().any(|slot| usize::from(*slot) == number);
-        let hosts = table.hosts.iter().enumerate();
-        hosts.filter(|(number, _)| has_slots(*number)).map(|(_, host)| Arc::clone(host)).collect()
+        state.table.as_ref().map_or_else(Vec::new, Table::all)
     }
 
     /// Whether every slot has a server.
@@ -219,6 +210,7 @@ impl Route {
             let found = shared.find(guides).await;
             *locked(&ending.0.error) = found.map(|found| shared.take(found)).err();
             drop(ending);
+            watch::keep(&shared, &Handle::current());
         });
         let before = state.search.replace((Arc::clone(&search), task.abort_handle()));
         drop(state);
@@ -249,15 +241,27 @@ impl State {
 
 impl Shared {
     async fn find(&self, guides: Vec<Host>) -> Result<Found> {
+        let (term, n_behind) = (locked(&self.state).term, AtomicUsize::new(0));
+        let n_behind = &n_behind;
         let asked = guides.iter().map(|guide| async move {
-            match &self.kind {
+            let found = match &self.kind {
                 Kind::Cluster => cluster::ask(&self.hello, guide).await,
                 Kind::Sentinel { primary, server } => {
                     sentinel::ask(&self.hello, guide, primary, server).await
                 }
+            }?;
+            if found.term < term {
+                n_behind.fetch_add(1, Ordering::Relaxed);
+                return Err(gone("it names a primary that was replaced", "not yet told"));
             }
+            Ok(found)
         });
-        first_good(asked.collect()).await.map_err(|errors| self.nobody_told(&guides, errors))
+        let found = first_good(asked.collect()).await;
+        if n_behind.load(Ordering::Relaxed) == guides.len() {
+            // All of them have begun to count anew.
+            locked(&self.state).term = 0;
+        }
+        found.map_err(|errors| self.nobody_told(&guides, errors))
     }
 
     /// What is wrong for good is said first; else what each of them said.
@@ -282,8 +286,46 @@ impl Shared {
             }
         }
         let mut state = locked(&self.state);
-        state.table = Some(found.table);
         state.guides = guides;
+        // Another may have been heard of while this one was asked.
+        if found.term < state.term {
+            return;
+        }
+        let left = self.install(&mut state, found.table, found.term);
+        drop(state);
+        end_all(&left);
+    }
+
+    /// A sentinel names a primary. It counts if it is of a later term than the one we know.
+    pub(super) fn turn_to(&self, host: Host, term: u64) {
+        let mut state = locked(&self.state);
+        if term <= state.term || state.table.is_none() {
+            return;
+        }
+        let left = self.install(&mut state, Table::of_one(host), term);
+        drop(state);
+        end_all(&left);
+    }
+
+    /// Gives the connections that are to be ended.
+    fn install(&self, state: &mut State, table: Table, term: u64) -> Vec<Arc<Connection>> {
+        let only = match self.kind {
+            Kind::Cluster => None,
+            Kind::Sentinel { .. } => table.host(Slot(0)),
+        };
+        state.term = term;
+        state.table = Some(table);
+        let Some(only) = only else { return Vec::new() };
+        self.switchboards.iter().flat_map(|board| board.turn_to(&only)).collect()
+    }
+}
+
+/// Ends connections to servers that are not to be asked any more, and with them what they have not answered: a grant or
+/// a renewal of such a server must not count.
+fn end_all(connections: &[Arc<Connection>]) {
+    for connection in connections {
+        let message = format!("{} is not the primary any more", connection.host);
+        connection.end(&gone(&message, "replaced"));
     }
 }
 
@@ -293,25 +335,5 @@ impl Kind {
             Self::Cluster => "node of the cluster",
             Self::Sentinel { .. } => "sentinel",
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_table_knows_the_server_of_every_slot() {
-        let host = |port| Host { name: "h".into(), port };
-        let mut table = Table::empty();
-        assert_eq!((table.host(Slot(0)), table.n_missing()), (None, N_SLOTS.into()));
-        table.set(0, 9, host(1));
-        table.set(10, N_SLOTS - 1, host(2));
-        table.set(5, 5, host(2));
-        let port = |slot| table.host(Slot(slot)).map(|host| host.port);
-        assert_eq!([port(0), port(5), port(9), port(10)], [Some(1), Some(2), Some(1), Some(2)]);
-        assert_eq!((table.n_missing(), table.hosts.len()), (0, 2));
-        table.set(0, N_SLOTS, host(3));
-        assert_eq!(table.host(Slot(0)).unwrap().port, 1, "there is no such slot");
     }
 }

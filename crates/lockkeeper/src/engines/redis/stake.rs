@@ -91,7 +91,8 @@ pub(super) fn profile(engine: &'static str, wake: Wake, settings: &Settings) -> 
 const SINGLE: &str = "Among all who use the server, in any language, at most one is told that it holds the \
      lock, as long as the server keeps its data; no fence, no order among those who wait.";
 const REPLICATED: &str = "As one server, but a failover may lose a grant that the new primary has not \
-     seen: then two may hold the lock until its lease is over, and there is no fence to tell them apart.";
+     seen, and an old primary that lives on may grant until that is heard of: then two may hold the lock \
+     until the first one's next renewal, and there is no fence to tell them apart.";
 
 #[derive(Debug)]
 pub(super) struct Stake {

@@ -98,17 +98,43 @@ fn renewals_do_not_stand_behind_grants_that_wait_for_replicas() {
     let held = block_on(held.acquire_within(LONG)).unwrap();
     let mut monitor = all.primary().unwrap().monitor().unwrap();
     let other = block_on(locks.lock("other").acquire_within(LONG)).unwrap();
-    let (mut waits_at, mut renewed_at) = (None, None);
-    while waits_at.is_none() || renewed_at.is_none() {
+    let (mut granted_at, mut renewed_at, mut waits_at) = (None, None, Vec::new());
+    // Both wait, each where it was sent.
+    while !granted_at.as_ref().is_some_and(|at| waits_at.contains(at))
+        || !renewed_at.as_ref().is_some_and(|at| waits_at.contains(at))
+    {
         let line = monitor.receive().unwrap().text();
         // Such as `1.2 [0 127.0.0.1:3] "WAIT" "2" "500"`.
         let from = line.split(['[', ']']).nth(1).unwrap_or_default().to_owned();
         if line.contains("\"WAIT\"") {
-            waits_at = Some(from);
+            waits_at.push(from);
+        } else if line.contains("\"SET\"") && line.contains("k:other") {
+            granted_at = Some(from);
         } else if line.contains("\"EVALSHA\"") && line.contains("k:held") {
             renewed_at = Some(from);
         }
     }
-    assert_ne!(waits_at, renewed_at);
+    assert_ne!(granted_at, renewed_at);
     assert!(held.is_held() && other.is_held());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_that_no_replica_has_does_not_count() {
+    let all = Sentinels::start().unwrap();
+    for dialect in ["native", "plain", "redisson"] {
+        let locks = connect(&all, 1, dialect).await;
+        let guard = locks.lock(dialect).ttl(Duration::from_secs(2)).acquire_within(LONG).await;
+        let guard = guard.unwrap();
+        let primary = all.primary_number().unwrap();
+        let replicas = (0..all.servers.len()).filter(|number| *number != primary);
+        let replicas: Vec<_> = replicas.map(|number| &all.servers[number]).collect();
+        replicas.iter().for_each(|replica| replica.stop().unwrap());
+        tokio::time::timeout(LONG, guard.lost()).await.expect("it was renewed all the same");
+        replicas.iter().for_each(|replica| replica.go_on().unwrap());
+        lab::wait_until("the replicas are back", || {
+            Ok(all.servers[primary].info("role")? == "master"
+                && all.servers[primary].command(&["WAIT", "2", "100"])? == Reply::Int(2))
+        })
+        .unwrap();
+    }
 }

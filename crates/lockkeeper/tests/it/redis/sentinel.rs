@@ -99,6 +99,127 @@ async fn a_primary_that_only_hangs_is_left_when_it_is_replaced() {
     assert!(locks.lock("b").acquire_within(LONG).await.unwrap().is_held());
 }
 
+/// How many of our connections a server has.
+fn n_connections(server: &Server) -> usize {
+    let clients = server.command(&["CLIENT", "LIST"]).unwrap().text();
+    clients.lines().filter(|line| line.contains(" name=lockkeeper ")).count()
+}
+
+/// The connections to a primary that was replaced end, though it lives on and knows nothing of it.
+fn wait_until_left(all: &Sentinels, old: usize) {
+    lab::wait_until("the old primary is left", || Ok(n_connections(&all.servers[old]) == 0))
+        .unwrap();
+}
+
+fn has_key(server: &Server, key: &str) -> bool {
+    !server.command(&["KEYS", &format!("*{key}")]).unwrap().list().is_empty()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_was_replaced_and_lives_on_is_asked_no_more() {
+    let all = Sentinels::start().unwrap();
+    for dialect in ["native", "plain", "redisson"] {
+        let url = format!("{}?dialect={dialect}", all.url());
+        let locks = Locks::connect(&url).await.unwrap();
+        let kept = locks.lock("kept").ttl(TTL).acquire().await.unwrap();
+        wait_for_replicas(&all, "kept");
+        let (old, new) = all.depose().unwrap();
+        wait_until_left(&all, old);
+        // Whatever comes now comes from the new one; what that one knows is kept there.
+        for key in ["a", "b"] {
+            let guard = locks.lock(key).ttl(TTL).acquire_within(LONG).await.unwrap();
+            assert!(has_key(&all.servers[new], key) && !has_key(&all.servers[old], key));
+            guard.release().await.unwrap();
+        }
+        lab::wait_until("it is renewed at the new one only", || {
+            Ok(!has_key(&all.servers[old], "kept"))
+        })
+        .unwrap();
+        assert!(kept.is_held() && has_key(&all.servers[new], "kept"), "{dialect}");
+        kept.release().await.unwrap();
+        all.put_right(old).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_only_a_deposed_primary_knows_is_lost() {
+    let all = Sentinels::start().unwrap();
+    let locks = connect(&all).await;
+    let guard = locks.lock("gone").ttl(TTL).acquire().await.unwrap();
+    let (old, new) = all.depose().unwrap();
+    // As if the new primary had not seen it.
+    all.servers[new].command(&["FLUSHALL"]).unwrap();
+    let other = connect(&all).await;
+    let next = other.lock("gone").ttl(TTL).acquire_within(LONG).await.unwrap();
+    tokio::time::timeout(LONG, guard.lost()).await.expect("the old primary has it renewed");
+    assert!(!guard.is_held() && next.is_held() && next.fence() > guard.fence());
+    wait_until_left(&all, old);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_was_paused_and_comes_back_is_asked_no_more() {
+    let all = Sentinels::start().unwrap();
+    let (busy, idle) = (connect(&all).await, connect(&all).await);
+    for locks in [&busy, &idle] {
+        locks.lock("a").acquire().await.unwrap().release().await.unwrap();
+    }
+    let old = all.primary_number().unwrap();
+    all.keep_in_office(old).unwrap();
+    all.servers[old].stop().unwrap();
+    let new = all.another_than(old).unwrap();
+    let guard = busy.lock("a").ttl(LONG).acquire_within(LONG).await.unwrap();
+    assert!(has_key(&all.servers[new], "a"));
+    all.servers[old].go_on().unwrap();
+    // It takes itself for the primary; one who has not asked anything meanwhile knows better.
+    wait_until_left(&all, old);
+    assert!(idle.lock("a").try_acquire().await.unwrap().is_none());
+    assert!(!has_key(&all.servers[old], "a"));
+    guard.release().await.unwrap();
+    assert_eq!(all.servers[old].info("role").unwrap(), "master");
+}
+
+/// What the page recommends for those who reach the old primary and no sentinel.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deposed_primary_that_wants_replicas_grants_and_renews_nothing() {
+    let all = Sentinels::start().unwrap();
+    for server in &all.servers {
+        server.config_set("min-replicas-to-write", "1").unwrap();
+        server.config_set("min-replicas-max-lag", "2").unwrap();
+    }
+    let old = all.primary().unwrap();
+    let astray = Locks::connect(&old.url()).await.unwrap();
+    let guard = astray.lock("kept").ttl(TTL).acquire_within(LONG).await.unwrap();
+    all.depose().unwrap();
+    tokio::time::timeout(LONG, guard.lost()).await.expect("it was renewed without a replica");
+    let error = astray.lock("new").try_acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    assert!(error.to_string().contains("NOREPLICAS"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_missed_while_no_sentinel_was_heard_is_asked_for() {
+    let mut all = Sentinels::start().unwrap();
+    let locks = connect(&all).await;
+    locks.lock("a").acquire().await.unwrap().release().await.unwrap();
+    // The connections to the sentinels are gone; one of them comes back, after another is primary.
+    for sentinel in &all.sentinels {
+        sentinel.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).unwrap();
+    }
+    let (old, new) = all.depose().unwrap();
+    for number in 0..2 {
+        all.sentinels[number].kill().unwrap();
+    }
+    lab::wait_until("the old primary is left", || {
+        // Whoever uses the locks has the sentinels listened to again.
+        let guard = lockkeeper::blocking::block_on(locks.lock("a").acquire_within(LONG));
+        drop(guard);
+        Ok(n_connections(&all.servers[old]) == 0)
+    })
+    .unwrap();
+    let guard = locks.lock("b").acquire_within(LONG).await.unwrap();
+    assert!(guard.is_held() && has_key(&all.servers[new], "b"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sentinels_of_the_url_may_go_once_others_are_known() {
     let mut all = Sentinels::start().unwrap();

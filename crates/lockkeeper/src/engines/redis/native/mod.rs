@@ -132,7 +132,8 @@ impl Native {
 const SINGLE: &str = "Among all who use the server, at most one is told that it holds the lock, as long as \
      the server keeps its data; a fence larger than all before also after it lost them.";
 const REPLICATED: &str = "As one server, but a failover may lose a grant that the new primary has not \
-     seen: then two may hold the lock until its lease is over, and the fence is the cure.";
+     seen, and an old primary that lives on may grant until that is heard of: then two may hold the lock \
+     until the first one's next renewal, and the fence is the cure.";
 
 impl Engine for Native {
     fn profile(&self) -> Profile {

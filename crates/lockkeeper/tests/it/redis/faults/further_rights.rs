@@ -86,7 +86,8 @@ async fn the_rights_for_a_cluster_are_exact() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rights_at_sentinels_are_exact() {
     let all = Sentinels::start().unwrap();
-    let further = "+sentinel|get-master-addr-by-name +sentinel|sentinels";
+    let further = "+sentinel|get-master-addr-by-name +sentinel|master +sentinel|sentinels \
+                   +subscribe &+switch-master &+promoted-slave";
     are_exact(&all.sentinels, &[], further, |user| {
         format!("{}?sentinel-user={user}&sentinel-password=secret", all.url())
     })
