@@ -7,20 +7,28 @@ use clap::{Parser, Subcommand, ValueEnum, error::ErrorKind};
 use crate::{
     exit::{self, Exit},
     message,
+    passed_on::PassedOn,
 };
 
-/// Runs commands while holding a lock: on this machine, or across a cluster.
+/// Runs commands while holding a lock: for this user on this machine, or across a cluster.
 ///
 /// The lock lives in an engine named by a URL. Without one it is the embedded default: a file per
-/// key in the state folder of the user, shared by all processes of this user on this machine.
+/// key in the state folder of this user ($XDG_STATE_HOME/lockkeeper/locks, or
+/// ~/.local/state/lockkeeper/locks). It is shared by the processes of this user on this machine that
+/// have the same XDG_STATE_HOME and HOME, and not by other users; who and the line that tells what
+/// run waits for say where the lock is.
 #[derive(Debug, Parser)]
 #[command(name = "lockkeeper", version, after_long_help = exit::help())]
 pub(crate) struct Args {
     /// The engine, as a URL; none is the embedded default
     ///
     /// For example file:///var/lib/app/locks. Process lists show the command line to everybody:
-    /// a URL with a password belongs in the environment variable. There it is taken away from
-    /// the child if it has a user or a password in it.
+    /// a URL with a password belongs in the environment variable.
+    ///
+    /// A lockkeeper inside the command uses the same engine: the URL is passed on in LOCKKEEPER_URL.
+    /// If it has a user or a password in it, LOCKKEEPER_URL is taken away from the command, and
+    /// LOCKKEEPER_URL_FROM says where processes of this user can read it while the run lasts (on
+    /// Linux); after that, and from another container, lockkeeper refuses with 77.
     #[arg(long, global = true, env = "LOCKKEEPER_URL", hide_env_values = true, value_name = "URL")]
     url: Option<String>,
 
@@ -124,6 +132,10 @@ pub(crate) struct Hold {
 
     /// The name of the lock: any text of 1 to 512 bytes
     pub(crate) key: String,
+
+    /// What the command gets to know of the engine.
+    #[arg(skip)]
+    pub(crate) passed_on: PassedOn,
 
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]

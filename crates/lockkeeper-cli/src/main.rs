@@ -8,6 +8,7 @@ mod exit;
 mod message;
 mod output;
 mod pages;
+mod passed_on;
 mod run;
 mod status;
 
@@ -25,6 +26,7 @@ use clap::Parser;
 use crate::{
     args::{Args, Command},
     exit::{Exit, Failure},
+    passed_on::PassedOn,
     run::Patience,
 };
 
@@ -35,14 +37,14 @@ fn main() -> std::process::ExitCode {
 
 /// Does what the command line says.
 fn begin(words: Vec<OsString>) -> Exit {
-    let args = match Args::try_parse_from(words) {
+    let mut args = match Args::try_parse_from(words) {
         Ok(args) => args,
         Err(error) => {
             post::survive_broken_pipes();
             return args::report(&error);
         }
     };
-    perform(&args).unwrap_or_else(|failure| {
+    perform(&mut args).unwrap_or_else(|failure| {
         if let Some(text) = &failure.message {
             message::say(text);
         }
@@ -50,10 +52,18 @@ fn begin(words: Vec<OsString>) -> Exit {
     })
 }
 
-fn perform(args: &Args) -> Result<Exit, Failure> {
-    let url = args.url();
-    if !matches!(args.command, Command::Run { .. } | Command::Try { .. }) {
+fn perform(args: &mut Args) -> Result<Exit, Failure> {
+    let holds = matches!(args.command, Command::Run { .. } | Command::Try { .. });
+    if !holds {
         post::survive_broken_pipes();
+    }
+    let url = match args.command {
+        Command::Completions { .. } | Command::Man => None,
+        _ => passed_on::url(args.url())?,
+    };
+    let url = url.as_deref();
+    if let Command::Run { hold, .. } | Command::Try { hold } = &mut args.command {
+        hold.passed_on = PassedOn::new(url);
     }
     match &args.command {
         Command::Run { hold, within: None } => run::run(url, hold, Patience::Waits),

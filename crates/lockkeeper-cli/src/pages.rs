@@ -41,7 +41,14 @@ fn page() -> io::Result<Vec<u8>> {
     }
     page.extend(list("EXIT STATUS", exit::table()).into_bytes());
     let variables = [
-        ("LOCKKEEPER_URL", "the engine, if --url does not say it"),
+        (
+            "LOCKKEEPER_URL",
+            "the engine, if --url does not say it; set for the command, unless it has a password",
+        ),
+        (
+            "LOCKKEEPER_URL_FROM",
+            "set for the command: where lockkeeper finds a URL with a password while the run lasts",
+        ),
         ("LOCKKEEPER_KEY", "set for the command: the name of the lock"),
         ("LOCKKEEPER_FENCE", "set for the command: a number that grows with every grant"),
     ];

@@ -84,7 +84,8 @@ fn take(
         return match post.wait_for(lock.try_acquire())?? {
             Some(guard) => Ok(guard),
             None => {
-                let busy = format!("{:?} is busy{}", hold.key, holder(post, locks, hold)?);
+                let (key, place) = (&hold.key, locks.place());
+                let busy = format!("{key:?} at {place} is busy{}", holder(post, locks, hold)?);
                 Err(Failure::new(Exit::Busy, busy))
             }
         };
@@ -94,7 +95,8 @@ fn take(
         if let Some(guard) = post.wait_for(lock.try_acquire())?? {
             return Ok(guard);
         }
-        message::say(&format!("waiting for {:?}{}", hold.key, holder(post, locks, hold)?));
+        let (key, place) = (&hold.key, locks.place());
+        message::say(&format!("waiting for {key:?} at {place}{}", holder(post, locks, hold)?));
     }
     Ok(match patience {
         Patience::Within(limit) => post.wait_for(lock.acquire_within(limit))??,
@@ -123,10 +125,7 @@ pub(crate) fn child_of(hold: &Hold) -> Command {
     let mut child = Command::new(name);
     child.args(arguments);
     child.env("LOCKKEEPER_KEY", &hold.key).env_remove(FENCE);
-    let url = std::env::var_os("LOCKKEEPER_URL").unwrap_or_default();
-    if message::has_userinfo(&url.to_string_lossy()) {
-        child.env_remove("LOCKKEEPER_URL");
-    }
+    hold.passed_on.put_into(&mut child);
     child
 }
 

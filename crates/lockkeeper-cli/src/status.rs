@@ -31,10 +31,11 @@ impl From<bool> for Form {
 
 /// Shows who holds `key` and who waits for it.
 pub(crate) fn who(url: Option<&str>, key: &str, form: Form) -> Result<Exit, Failure> {
-    let who = block_on(open(url)?.who(key))?;
+    let locks = open(url)?;
+    let who = block_on(locks.who(key))?;
     let text = match form {
-        Form::Text => who_text(key, &who),
-        Form::Json => who_json(key, &who),
+        Form::Text => who_text(key, &locks.place(), &who),
+        Form::Json => who_json(key, &locks.place(), &who),
     };
     print(text.as_bytes())
 }
@@ -64,14 +65,15 @@ fn open(url: Option<&str>) -> lockkeeper::Result<Locks> {
     }
 }
 
-fn who_text(key: &str, who: &Who) -> String {
+fn who_text(key: &str, place: &str, who: &Who) -> String {
+    let place = escaped(place);
     if who.holder.is_none() && who.line.is_empty() {
-        return format!("{key:?} is free\n");
+        return format!("{key:?} at {place} is free\n");
     }
     let mut rows = vec![["STATE", "PID", "HOST", "SINCE", "FENCE", "LABEL"].map(String::from)];
     rows.extend(who.holder.iter().map(|party| row("holds", party)));
     rows.extend(who.line.iter().map(|party| row("waits", party)));
-    columns(&rows)
+    format!("{}at {place}\n", columns(&rows))
 }
 
 fn row(state: &str, party: &Party) -> [String; 6] {
@@ -89,11 +91,12 @@ fn row(state: &str, party: &Party) -> [String; 6] {
     ]
 }
 
-fn who_json(key: &str, who: &Who) -> String {
+fn who_json(key: &str, place: &str, who: &Who) -> String {
     let line: Vec<String> = who.line.iter().map(party_json).collect();
     format!(
-        "{{\"key\":{},\"holder\":{},\"line\":[{}]}}\n",
+        "{{\"key\":{},\"place\":{},\"holder\":{},\"line\":[{}]}}\n",
         json_text(key),
+        json_text(place),
         json_or_null(who.holder.as_ref().map(party_json)),
         line.join(",")
     )
@@ -150,15 +153,16 @@ mod tests {
 
     #[test]
     fn a_free_key_is_said_to_be_free() {
-        assert_eq!(who_text("a\nb", &Who::default()), "\"a\\nb\" is free\n");
-        let json = "{\"key\":\"k\",\"holder\":null,\"line\":[]}\n";
-        assert_eq!(who_json("k", &Who::default()), json);
+        let text = who_text("a\nb", "x:\n", &Who::default());
+        assert_eq!(text, "\"a\\nb\" at x:\\n is free\n");
+        let json = "{\"key\":\"k\",\"place\":\"x:\",\"holder\":null,\"line\":[]}\n";
+        assert_eq!(who_json("k", "x:", &Who::default()), json);
     }
 
     #[test]
     fn the_holder_comes_first_then_the_line() {
         let who = Who { holder: Some(somebody()), line: vec![Party::default()] };
-        let text = who_text("k", &who);
+        let text = who_text("k", "x:", &who);
         let lines: Vec<&str> = text.lines().collect();
         let holder = "holds  4711  -     1970-01-01T00:00:00Z  7      a\\u{1b}[31m\\n";
         assert_eq!(lines[1], holder);
@@ -166,7 +170,10 @@ mod tests {
             lines[2].split_whitespace().collect::<Vec<_>>(),
             ["waits", "-", "-", "-", "-", "-"]
         );
-        assert!(who_json("k", &who).contains(r#""label":"a\u001b[31m\u000a","since":"1970-"#));
+        assert_eq!(lines[3..], ["at x:"]);
+        assert!(
+            who_json("k", "x:", &who).contains(r#""label":"a\u001b[31m\u000a","since":"1970-"#)
+        );
     }
 
     #[test]

@@ -59,6 +59,9 @@ enum Thread {
 /// The longest until a look: a line that is not wanted any more is not kept for longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
+/// How soon a program that attends looks again at a hold that is being renewed.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
 const AWAKE: Moment = Moment::from_nanos(0);
 
 impl Alarms {
@@ -323,6 +326,13 @@ impl Shared {
         let next = limit.next.min(hold);
         if next < Moment::NEVER {
             self.enter(line, now, next, &mut locked(&self.state));
+        } else if line.held().is_some() {
+            // A renewal has the hold in hands and enters the line again when it is through. A program
+            // that attends sleeps by then, and nobody would wake it for that: so it looks again.
+            let mut state = locked(&self.state);
+            if state.thread == Thread::NotForHolds {
+                self.enter(line, now, now + LOOK_AGAIN, &mut state);
+            }
         }
     }
 }

@@ -100,6 +100,11 @@ impl Locks {
         self.as_async().profile()
     }
 
+    /// Where the locks are, for people to read: a folder or a server, without user and password.
+    pub fn place(&self) -> String {
+        self.as_async().place()
+    }
+
     /// As [`crate::Locks::who`].
     ///
     /// # Errors

@@ -48,6 +48,11 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
     /// What it promises, as data.
     fn profile(&self) -> Profile;
 
+    /// Where the locks are, for people to read, if the URL does not say it; without any secret.
+    fn place(&self) -> Option<String> {
+        None
+    }
+
     /// Takes note of a contender; nothing is sent yet.
     fn claim(&self, request: Request) -> Box<dyn Claim>;
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    book,
     clock::{Clock, Moment},
     engine::{Claim, Grant, Lease, Released},
     errand,
@@ -291,7 +292,10 @@ fn terms_of(lease: Lease, sent_at: Moment) -> (Moment, Moment) {
             let margin = (lease / 100).max(5_000_000);
             (after(lease.saturating_sub(margin)), after(lease / 3))
         }
-        Lease::WithSession { check_every } => (Moment::NEVER, sent_at + check_every),
+        // A little early is no harm, and spares looks at the clock in vain: see `Alarms::watch_hold`.
+        Lease::WithSession { check_every } => {
+            (Moment::NEVER, sent_at + book::rounded_down(check_every))
+        }
     }
 }
 
@@ -316,6 +320,9 @@ mod tests {
         let check_every = Duration::from_millis(100);
         let (ends_at, renew_at) =
             terms_of(Lease::WithSession { check_every }, Moment::from_nanos(0));
-        assert_eq!((ends_at, renew_at), (Moment::NEVER, Moment::from_nanos(100_000_000)));
+        assert_eq!(ends_at, Moment::NEVER);
+        let due_in = renew_at.since(Moment::from_nanos(0));
+        assert!(due_in <= check_every && due_in + check_every / 8 >= check_every, "{due_in:?}");
+        assert_eq!(book::rounded_down(due_in), due_in, "the look comes when it is due");
     }
 }

@@ -110,6 +110,11 @@ impl Locks {
         self.house.profile.clone()
     }
 
+    /// Where the locks are, for people to read: a folder or a server, without user and password.
+    pub fn place(&self) -> String {
+        self.house.engine.place().unwrap_or_else(|| self.house.place.clone())
+    }
+
     /// Who holds this key and who waits for it, without disturbing them.
     ///
     /// # Errors
@@ -174,6 +179,8 @@ const KEPT_LINES: usize = 1024;
 pub(crate) struct House {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) profile: Profile,
+    /// Where the locks are, as the URL says it.
+    place: String,
     pub(crate) terms: Terms,
     pub(crate) answer_within: Duration,
     pub(crate) clock: Clock,

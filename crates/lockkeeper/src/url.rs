@@ -98,6 +98,17 @@ impl fmt::Debug for Url {
     }
 }
 
+/// A URL as people may see it: without the user and the password before the `@`.
+pub(crate) fn without_credentials(text: &str) -> String {
+    let (start, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), text),
+    };
+    // The last one, wherever it stands: rather too little is shown than a piece of a password.
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    start + rest
+}
+
 /// A server: a name or an address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Host {
@@ -189,6 +200,18 @@ mod tests {
         assert!(!format!("{:?}", url.credentials().unwrap()).contains("canary"));
         for bad in ["", ":1", "a:b", "a:99999", "[::1", "[::1]x", "a b"] {
             assert!(Host::parse(bad, 1).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn people_see_no_credentials() {
+        for (text, seen) in [
+            ("redis://me:canary@a,b:7/3?x=1", "redis://a,b:7/3?x=1"),
+            ("redis://:can/ary@canary?@a", "redis://a"),
+            ("file:///var/lib", "file:///var/lib"),
+            ("memory:x", "memory:x"),
+        ] {
+            assert_eq!(without_credentials(text), seen);
         }
     }
 

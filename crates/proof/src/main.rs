@@ -15,6 +15,7 @@ mod worker;
 mod counter;
 mod drops;
 mod fifo;
+mod idle;
 mod kills;
 mod next_in_line;
 mod redis;
@@ -36,6 +37,7 @@ const PROOFS: [(&str, Proof); 9] = [
     ("fifo", fifo::prove),
     ("drops", drops::prove),
     ("tidy", tidy::prove),
+    ("idle", idle::prove),
     ("redis-torture", redis::torture::prove),
     ("redis-held", redis::held::prove),
     ("redis-split", redis::split::prove),
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     let outcome = match args.split_first() {
         Some((first, rest)) if first == "worker" => worker::work(rest),
+        Some((first, rest)) if first == "idler" => idle::work(rest),
         Some((first, rest)) if first == "contender" => redis::contender::work(rest),
         _ => Settings::parse(&args, &PROOFS.map(|(name, _)| name))
             .and_then(|order| carry_out(&order)),

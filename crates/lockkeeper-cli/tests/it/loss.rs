@@ -51,6 +51,16 @@ fn kill_asks_nobody() {
 }
 
 #[test]
+fn a_loss_is_told_also_after_many_checks() {
+    let place = Place::new();
+    let mut holder = place.start(&[], "touch started; sleep 600");
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    place.remove_lock_file();
+    until("the loss has ended it", || !holder.is_running());
+    assert_eq!(code(&holder.end()), 79);
+}
+
+#[test]
 fn ignore_says_so_and_lets_it_run() {
     let place = Place::new();
     let script = "touch started; until test -e go; do sleep 0.01; done; exit 7";

@@ -8,6 +8,7 @@ mod crowd;
 mod killed;
 mod loss;
 mod pages;
+mod passed_on;
 mod redis;
 mod signals;
 mod status;

@@ -12,7 +12,8 @@ fn printed(place: &Place, args: &[&str]) -> String {
 #[test]
 fn who_names_the_holder_and_the_line() {
     let place = Place::new();
-    assert_eq!(printed(&place, &["who", "k"]), "\"k\" is free\n");
+    let free = format!("\"k\" at {} is free\n", place.url());
+    assert_eq!(printed(&place, &["who", "k"]), free);
     let holder = place.start(&["--label", "night\nly \x1b[31m"], "touch started; sleep 600");
     let waiter = place.spawn(&["run", "k", "--", "true"]);
     place.until_waiting(1);
@@ -30,7 +31,8 @@ fn who_names_the_holder_and_the_line() {
     assert!(since.len() == 20 && since.ends_with('Z') && since.contains('T'), "{since}");
 
     let json = printed(&place, &["who", "--json", "k"]);
-    let start = format!("{{\"key\":\"k\",\"holder\":{{\"pid\":{},", holder.pid());
+    let (url, pid) = (place.url(), holder.pid());
+    let start = format!("{{\"key\":\"k\",\"place\":\"{url}\",\"holder\":{{\"pid\":{pid},");
     assert!(json.starts_with(&start), "{json}");
     assert!(json.contains(&format!("\"since\":\"{since}\"")), "{json}");
     assert!(json.contains(r#""label":"night\u000aly \u001b[31m""#), "{json}");
@@ -41,7 +43,7 @@ fn who_names_the_holder_and_the_line() {
 fn a_holder_without_a_label_is_called_like_its_command() {
     let place = Place::new();
     let _holder = place.start(&[], "touch started; sleep 600");
-    until("the label is shown", || printed(&place, &["who", "k"]).trim_end().ends_with(" sh"));
+    until("the label is shown", || printed(&place, &["who", "k"]).contains(" sh\n"));
 }
 
 #[test]

@@ -56,7 +56,8 @@ impl Place {
     /// The command in this place, with nothing in the environment that would change it.
     pub(crate) fn lockkeeper(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-        command.env_remove("LOCKKEEPER_URL").args(["--url", &self.url()]).args(args);
+        command.env_remove("LOCKKEEPER_URL").env_remove("LOCKKEEPER_URL_FROM");
+        command.args(["--url", &self.url()]).args(args);
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }

@@ -54,7 +54,8 @@ fn who_waits_at_a_terminal_is_told_for_whom() {
     let output = script.wait_with_output().unwrap();
     drop(keyboard);
     let said = String::from_utf8(output.stdout).unwrap();
-    let expected = format!("lockkeeper: waiting for \"k\", held by pid {} ", holder.pid());
+    let (place, pid) = (place.url(), holder.pid());
+    let expected = format!("lockkeeper: waiting for \"k\" at {place}, held by pid {pid} ");
     assert!(said.starts_with(&expected) && said.contains(" (me) since "), "{said:?}");
     assert_eq!(said.lines().count(), 1, "{said:?}");
     assert_eq!(code(&holder.end()), 0);

@@ -2,10 +2,14 @@
 #![allow(unsafe_code, reason = "these tests fork")]
 #![cfg(target_os = "linux")]
 
-use std::os::fd::AsRawFd;
+use std::{
+    os::fd::AsRawFd,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use lockkeeper::{ErrorKind, blocking::Locks};
 use nix::{
+    sys::resource::{Resource, setrlimit},
     sys::wait::{WaitStatus, waitpid},
     unistd::{ForkResult, fork},
 };
@@ -22,7 +26,9 @@ fn in_a_child(body: impl FnOnce() -> bool) -> bool {
     // it could find locked for ever, and ends without running anything of the test program.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
-            let code = i32::from(!body());
+            // A thread of a test that panics ends its process with 0, when that is a child.
+            let is_well = catch_unwind(AssertUnwindSafe(body)).unwrap_or(false);
+            let code = i32::from(!is_well);
             // SAFETY: as above.
             unsafe { nix::libc::_exit(code) }
         }
@@ -93,4 +99,31 @@ fn a_duplicate_of_the_descriptor_keeps_the_lock_after_the_holder_died() {
     assert!(locks.lock("a").try_acquire().unwrap().is_none());
     drop((reader, writer));
     assert!(locks.lock("a").acquire_within(crate::tools::LONG).is_ok());
+}
+
+/// A process has few descriptors and goes round many keys, whose files stay open for the next time.
+#[test]
+fn unused_files_are_closed_when_there_are_no_more_descriptors() {
+    const N_DESCRIPTORS: u64 = 24;
+    let (folder, _) = files();
+    let url = format!("file://{}", folder.path().display());
+    assert!(in_a_child(|| {
+        let locks = Locks::connect(&url).unwrap();
+        let open = std::fs::read_dir("/proc/self/fd").unwrap();
+        let numbers = open.map(|entry| entry.unwrap().file_name().to_string_lossy().parse::<i32>());
+        let highest = numbers.map(Result::unwrap).max().unwrap();
+        // The numbers below it that are free are taken, so that there are as many left as we say.
+        let null = || std::fs::File::open("/dev/null").unwrap();
+        let _taken: Vec<_> =
+            std::iter::repeat_with(null).take_while(|file| file.as_raw_fd() < highest).collect();
+        let most = u64::try_from(highest).unwrap() + N_DESCRIPTORS;
+        setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+        let held: Vec<_> =
+            (0..4).map(|number| locks.lock(&format!("held {number}")).acquire().unwrap()).collect();
+        for number in 0..250 {
+            locks.lock(&format!("key {number}")).acquire().unwrap().release().unwrap();
+        }
+        let copies: Vec<_> = held.iter().map(|guard| guard.descriptor().unwrap()).collect();
+        locks.who("held 0").unwrap().holder.is_some() && copies.len() == held.len()
+    }));
 }

@@ -6,10 +6,11 @@ use async_trait::async_trait;
 
 use super::{
     MAX_OPENINGS, Shared, failed,
+    holds::{FIRST_CHECK, Kept},
     open_file::{Found, OpenFile, numbers::Taken},
     queue::{
         self,
-        crew::Permit,
+        crew::Way,
         ranges::{PLACES, Tried, give_back},
         wait::{Ending, Wait, Work},
     },
@@ -19,10 +20,6 @@ use crate::{
     error::Result,
 };
 
-/// How often a hold is checked: a file removed by others is noticed within this time.
-const CHECK_EVERY: Duration = Duration::from_millis(100);
-/// How often a claim in line asks when there is no thread left to wait for it.
-const ASK_EVERY: Duration = Duration::from_millis(20);
 /// How soon to ask again when somebody is in the middle of a short step.
 const ASK_SOON: Duration = Duration::from_millis(1);
 
@@ -46,8 +43,8 @@ struct InLine {
     file: Box<OpenFile>,
     /// None while the gate is busy.
     place: Option<u64>,
-    /// None while there are waiting threads enough.
-    permit: Option<Permit>,
+    /// None before the first answer.
+    way: Option<Way>,
 }
 
 #[derive(Debug)]
@@ -57,6 +54,8 @@ struct Hold {
     n_fences: u32,
     granted_at: Moment,
     is_recorded: bool,
+    /// None before the first check: most holds are over by then.
+    kept: Option<Kept>,
 }
 
 impl FileClaim {
@@ -136,7 +135,7 @@ impl FileClaim {
             self.shared.keep(file);
             return Ok(busy(Some(ASK_SOON)));
         }
-        self.step_up(InLine { file, place: None, permit: None }, now)
+        self.step_up(InLine { file, place: None, way: None }, now)
     }
 
     /// Joins the line if we are not in it, and takes the lock if it is our turn.
@@ -150,8 +149,9 @@ impl FileClaim {
                 .map_err(|errno| failed("leave the line", errno.into()))?;
             return self.settle(in_line.file, now);
         }
-        in_line.permit = in_line.permit.or_else(|| self.shared.crew.permit());
-        let retry_in = in_line.permit.is_none().then_some(ASK_EVERY);
+        let way = self.shared.crew.way(in_line.way.take());
+        let retry_in = way.retry_in();
+        in_line.way = Some(way);
         self.stage = Stage::InLine(in_line);
         Ok(busy(retry_in))
     }
@@ -177,27 +177,37 @@ impl FileClaim {
     }
 
     fn hold(&mut self, mut file: Box<OpenFile>, now: Moment) -> Result<Attempt> {
-        let Taken { fence, n_fences, is_recorded } = file.take_number(&self.request, now)?;
-        self.stage = Stage::Held(Hold { file, fence, n_fences, granted_at: now, is_recorded });
+        let request = &self.request;
+        let taken = self.shared.with_descriptors(|| file.take_number(request, now))?;
+        let Taken { fence, n_fences, is_recorded } = taken;
+        let hold = Hold { file, fence, n_fences, granted_at: now, is_recorded, kept: None };
+        self.stage = Stage::Held(hold);
         Ok(granted(fence, n_fences))
     }
 
-    /// Lets a thread wait for us, if we have a right to one and it can be had.
-    fn start_waiting(&mut self) {
+    /// Lets a thread wait for us, if we have a right to one. Answers whether all is as the last answer
+    /// said: a claim that cannot have a thread must say so, or it would be asked too late.
+    fn start_waiting(&mut self) -> bool {
         match std::mem::replace(&mut self.stage, Stage::Away) {
-            Stage::InLine(InLine { file, place, permit: Some(permit) }) => {
+            Stage::InLine(InLine { file, place, way: Some(Way::Thread(permit)) }) => {
                 self.stage = self.wait_by_thread(Work { file, place, permit });
+                matches!(self.stage, Stage::Waiting(_))
             }
-            other => self.stage = other,
+            other => {
+                self.stage = other;
+                true
+            }
         }
     }
 
     fn wait_by_thread(&self, work: Work) -> Stage {
-        let back_in_line =
-            |Work { file, place, .. }| Stage::InLine(InLine { file, place, permit: None });
-        let Ok(blocking) = work.file.file().try_clone() else { return back_in_line(work) };
+        let back_in_line = |Work { file, place, .. }| {
+            Stage::InLine(InLine { file, place, way: Some(self.shared.crew.alone()) })
+        };
+        let blocking = self.shared.with_descriptors(|| work.file.duplicate());
+        let Ok(blocking) = blocking else { return back_in_line(work) };
         let (folder, interrupt) = (Arc::clone(work.file.folder()), work.permit.interrupt());
-        let wait = Arc::new(Wait::new(work, blocking.into(), folder));
+        let wait = Arc::new(Wait::new(work, blocking, folder));
         match self.shared.crew.serve(&wait, interrupt) {
             Ok(()) => Stage::Waiting(wait),
             Err(_) => {
@@ -221,7 +231,8 @@ impl FileClaim {
             hold.is_recorded =
                 hold.file.write_down(&self.request, hold.fence, hold.granted_at).is_ok();
         }
-        Ok(Standing::Held(LEASE))
+        let kept = hold.kept.get_or_insert_with(|| self.shared.holds.keep());
+        Ok(Standing::Held(Lease::WithSession { check_every: kept.check_every() }))
     }
 }
 
@@ -262,7 +273,9 @@ impl Claim for FileClaim {
 
     async fn changed(&mut self) {
         if self.shared.check_process().is_ok() {
-            self.start_waiting();
+            if !self.start_waiting() {
+                return;
+            }
             if let Stage::Waiting(wait) = &self.stage {
                 wait.ended().await;
                 return;
@@ -274,7 +287,7 @@ impl Claim for FileClaim {
     fn descriptor(&self) -> Result<Option<OwnedFd>> {
         self.shared.check_process()?;
         match &self.stage {
-            Stage::Held(hold) => hold.file.hand_out().map(Some),
+            Stage::Held(hold) => self.shared.with_descriptors(|| hold.file.hand_out()).map(Some),
             Stage::Away | Stage::InLine(_) | Stage::Waiting(_) => Ok(None),
         }
     }
@@ -295,10 +308,9 @@ impl Drop for FileClaim {
     }
 }
 
-const LEASE: Lease = Lease::WithSession { check_every: CHECK_EVERY };
-
 fn granted(fence: u64, n_fences: u32) -> Attempt {
-    Attempt::Granted(Grant { fence, n_fences, lease: LEASE })
+    let lease = Lease::WithSession { check_every: FIRST_CHECK };
+    Attempt::Granted(Grant { fence, n_fences, lease })
 }
 
 fn busy(retry_in: Option<Duration>) -> Attempt {

@@ -30,7 +30,8 @@ const MAX_READS: usize = 8;
 #[async_trait]
 impl Inspector for FileEngine {
     async fn who(&self, key: &Key, _now: Moment) -> Result<Who> {
-        match self.shared.folder()?.look_at(&name::of(key))? {
+        let folder = self.shared.folder()?;
+        match self.shared.with_descriptors(|| folder.look_at(&name::of(key)))? {
             Some(file) => who(&file),
             None => Ok(Who::default()),
         }
@@ -39,8 +40,8 @@ impl Inspector for FileEngine {
     async fn list(&self, _now: Moment) -> Result<Vec<Listed>> {
         let folder = self.shared.folder()?;
         let mut listed = Vec::new();
-        for name in folder.names(name::SUFFIX)? {
-            if let Some((file, key)) = ours(&folder, &name)? {
+        for name in self.shared.with_descriptors(|| folder.names(name::SUFFIX))? {
+            if let Some((file, key)) = self.shared.with_descriptors(|| ours(&folder, &name))? {
                 listed.push(list_one(&file, key)?);
             }
         }
@@ -52,8 +53,8 @@ impl Inspector for FileEngine {
         self.shared.check_process()?;
         let folder = self.shared.folder()?;
         let mut n_removed = 0;
-        for name in folder.names(name::SUFFIX)? {
-            if let Some((file, key)) = ours(&folder, &name)?
+        for name in self.shared.with_descriptors(|| folder.names(name::SUFFIX))? {
+            if let Some((file, key)) = self.shared.with_descriptors(|| ours(&folder, &name))?
                 && is_older(&file, idle, now)?
                 // Looking disturbs nobody; only what seems free is locked for a moment.
                 && is_free(&file)?

@@ -3,6 +3,7 @@
 mod claim;
 mod disk;
 mod folder;
+mod holds;
 mod inspect;
 mod interrupt;
 mod open_file;
@@ -20,8 +21,8 @@ use std::{
 use nix::libc;
 
 use self::{
-    claim::FileClaim, folder::Folder, open_file::OpenFile, pool::Pool, queue::crew::Crew,
-    queue::ranges::Tried,
+    claim::FileClaim, folder::Folder, holds::Holds, open_file::OpenFile, pool::Pool,
+    queue::crew::Crew, queue::ranges::Tried,
 };
 use crate::{
     engine::{
@@ -61,6 +62,7 @@ struct Shared {
     boot: u128,
     folder: Mutex<Arc<Folder>>,
     pool: Pool,
+    holds: Holds,
     crew: Crew,
 }
 
@@ -72,6 +74,7 @@ impl FileEngine {
                 boot,
                 folder: Mutex::new(Arc::new(folder)),
                 pool: Pool::default(),
+                holds: Holds::default(),
                 crew: Crew::new(),
             }),
         }
@@ -87,9 +90,15 @@ impl Engine for FileEngine {
         profile.fencing = Fencing::Durable;
         profile.wake = Wake::Told;
         profile.answers = Answers::AtOnce;
-        profile.promise = "On this machine, among processes that open the same file, at most one \
-                           holds the lock, even if it is paused.";
+        profile.promise = "On this machine, among processes of this user that open the same \
+                           file, at most one holds the lock, even if it is paused.";
         profile
+    }
+
+    fn place(&self) -> Option<String> {
+        // In a forked child the mutex may be locked for ever.
+        self.shared.check_process().ok()?;
+        Some(format!("file://{}", locked(&self.shared.folder).path().display()))
     }
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
@@ -121,7 +130,8 @@ impl Shared {
 
     fn open(&self, key: &Key, now: Moment) -> Result<Box<OpenFile>> {
         for _ in 0..MAX_OPENINGS {
-            if let Some(file) = OpenFile::open(self.folder()?, self.boot, key, now)? {
+            let open = || OpenFile::open(self.folder()?, self.boot, key, now);
+            if let Some(file) = self.with_descriptors(open)? {
                 return Ok(file);
             }
         }
@@ -129,6 +139,15 @@ impl Shared {
             ErrorKind::Other,
             "the file of the key is removed whenever it is opened; find out who does that",
         ))
+    }
+
+    /// Does something that needs descriptors. If there are no more of them, those of unused files are
+    /// given back, and it is done again.
+    fn with_descriptors<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        match work() {
+            Err(error) if is_out_of_descriptors(&error) && self.pool.empty() => work(),
+            answer => answer,
+        }
     }
 
     /// Keeps an unlocked file open for the next claim. The one that has to go for it is removed
@@ -159,7 +178,7 @@ impl Drop for Shared {
 fn failed(doing: impl fmt::Display, error: io::Error) -> Error {
     use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
 
-    let is_full_table = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+    let is_full_table = is_full_table(&error);
     let (kind, hint) = match error.kind() {
         PermissionDenied => (ErrorKind::Refused, ": no right to; check who owns the folder"),
         ReadOnlyFilesystem => (ErrorKind::Refused, ": the disk is read-only; use another folder"),
@@ -168,6 +187,16 @@ fn failed(doing: impl fmt::Display, error: io::Error) -> Error {
         _ => (ErrorKind::Other, ""),
     };
     Error::new(kind, format!("could not {doing}{hint}")).because(error)
+}
+
+fn is_full_table(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// Whether there were too many open files to do it.
+fn is_out_of_descriptors(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    source.and_then(|source| source.downcast_ref()).is_some_and(is_full_table)
 }
 
 /// Which boot of the machine this is: what was written during another one may be outdated.

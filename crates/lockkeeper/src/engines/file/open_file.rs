@@ -114,11 +114,17 @@ impl OpenFile {
         give_back(&self.file, ALL).map_err(|errno| failed("unlock the file", errno.into()))
     }
 
+    /// A second descriptor for the same opening, with the same locks.
+    pub(super) fn duplicate(&self) -> Result<OwnedFd> {
+        let copy = self.file.try_clone().map_err(|error| failed("copy the descriptor", error))?;
+        Ok(copy.into())
+    }
+
     /// A duplicate; from now on the lock outlives a claim that is merely dropped.
     pub(super) fn hand_out(&self) -> Result<OwnedFd> {
-        let copy = self.file.try_clone().map_err(|error| failed("copy the descriptor", error))?;
+        let copy = self.duplicate()?;
         self.is_handed_out.store(true, Ordering::Relaxed);
-        Ok(copy.into())
+        Ok(copy)
     }
 
     pub(super) fn is_handed_out(&self) -> bool {

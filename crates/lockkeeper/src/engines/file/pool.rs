@@ -49,6 +49,13 @@ impl Pool {
         if slots.by_key.len() > MAX_IDLE { slots.take_oldest() } else { None }
     }
 
+    /// Closes all files; answers whether there was any.
+    pub(super) fn empty(&self) -> bool {
+        let slots = std::mem::take(&mut locked(&self.0).by_key);
+        // Closed when the others can go on already.
+        slots.values().any(|slot| slot.file.is_some())
+    }
+
     /// Forgets the files without touching them: in a forked child they are the parent's.
     pub(super) fn leave(&mut self) {
         let slots = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);

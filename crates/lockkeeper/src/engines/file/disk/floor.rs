@@ -4,16 +4,17 @@
 //! mark that is durable for the whole folder, which lies an hour ahead of the clock: one
 //! `fdatasync` an hour instead of one for each key. Files that are cleaned up leave their numbers
 //! here, so that the same key never begins lower.
+//!
+//! Nobody waits for the floor: whoever changes it may be stopped with the lock in hand. A new file
+//! then makes a durable mark of its own, and a file that was to be cleaned up stays.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
-
-use nix::errno::Errno;
 
 use super::{
     super::{
         failed,
         folder::Folder,
-        queue::ranges::{LOCK, give_back, take},
+        queue::ranges::{LOCK, Tried, give_back, try_take},
     },
     layout::{Contents, Page, RECORD_AT},
     ledger::{above_all, lower},
@@ -43,38 +44,67 @@ struct Wanted {
     durable: u64,
 }
 
+/// Where a new file begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Beginning {
+    pub(in super::super) start: u64,
+    /// Whether the floor's mark covers it; if not, the file needs a durable mark of its own before it
+    /// gives out a number.
+    pub(in super::super) is_durable: bool,
+}
+
+/// The answer to a change of the floor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Change {
+    Done,
+    /// Somebody else is at it.
+    Busy,
+}
+
 impl<'a> Floor<'a> {
     pub(in super::super) fn open(folder: &'a Folder, boot: u128) -> Result<Self> {
         Ok(Self { folder, file: folder.open_file(NAME)?.0, boot })
     }
 
     /// A number at or above `least` and the floor, from which on `n_numbers` may be given out.
-    pub(in super::super) fn begin(&self, least: u64, n_numbers: u64) -> Result<u64> {
+    pub(in super::super) fn begin(&self, least: u64, n_numbers: u64) -> Result<Beginning> {
         if let Some(record) = self.glance()?
             && record.end < least
             && least + n_numbers <= record.mark
         {
-            return Ok(least);
+            return Ok(Beginning { start: least, is_durable: true });
         }
         let mut start = 0;
-        self.change(|current| {
+        let change = self.change(|current| {
             start = current.max(least);
             // Ahead of the clock, nothing else would keep two beginnings apart.
             let current = if current < least { current } else { start + APART };
             Wanted { current, durable: start + n_numbers }
         })?;
-        Ok(start)
+        match change {
+            Change::Done => Ok(Beginning { start, is_durable: true }),
+            // What is cleaned up is entered here before its file goes, so what this file must begin
+            // above stands here already, whatever is being written.
+            Change::Busy => Ok(Beginning { start: self.current()?.max(least), is_durable: false }),
+        }
     }
 
     /// Lets all new files begin at or above `number`.
-    pub(in super::super) fn raise(&self, number: u64) -> Result<()> {
+    pub(in super::super) fn raise(&self, number: u64) -> Result<Change> {
         if self.glance()?.is_some_and(|record| record.end >= number) {
-            return Ok(());
+            return Ok(Change::Done);
         }
         self.change(|current| {
             let current = current.max(number);
             Wanted { current, durable: current }
         })
+    }
+
+    /// Where files begin, as far as can be seen without the lock: too high at worst.
+    fn current(&self) -> Result<u64> {
+        let page = Page::read(&self.file).map_err(|error| failed("read the floor", error))?;
+        let record = page.record().filter(|record| record.boot == self.boot);
+        Ok(record.map_or_else(|| above_all(&page), |record| record.end))
     }
 
     /// The record, if it can be trusted: read without the lock, it may be half written.
@@ -83,17 +113,15 @@ impl<'a> Floor<'a> {
         Ok(page.record().filter(|record| record.boot == self.boot))
     }
 
-    fn change(&self, decide: impl FnOnce(u64) -> Wanted) -> Result<()> {
-        loop {
-            match take(&self.file, LOCK) {
-                Ok(()) => break,
-                Err(Errno::EINTR) => {}
-                Err(errno) => return Err(failed("lock the floor", errno.into())),
-            }
+    fn change(&self, decide: impl FnOnce(u64) -> Wanted) -> Result<Change> {
+        let tried = try_take(&self.file, LOCK);
+        match tried.map_err(|errno| failed("lock the floor", errno.into()))? {
+            Tried::Taken => {}
+            Tried::Busy => return Ok(Change::Busy),
         }
         let changed = self.change_locked(decide);
         give_back(&self.file, LOCK).map_err(|errno| failed("unlock the floor", errno.into()))?;
-        changed
+        changed.map(|()| Change::Done)
     }
 
     fn change_locked(&self, decide: impl FnOnce(u64) -> Wanted) -> Result<()> {
@@ -143,38 +171,62 @@ mod tests {
 
     const WALL: u64 = 1_700_000_000_000_000;
 
+    impl Floor<'_> {
+        fn start(&self, least: u64, n_numbers: u64) -> u64 {
+            let begun = self.begin(least, n_numbers).unwrap();
+            assert!(begun.is_durable);
+            begun.start
+        }
+    }
+
     #[test]
     fn begins_at_the_clock_and_then_above_what_was_cleaned_up() {
         let folder = tempfile::tempdir().unwrap();
         let folder = Folder::open(folder.path()).unwrap();
         let floor = Floor::open(&folder, 1).unwrap();
-        assert_eq!(floor.begin(WALL, 10).unwrap(), WALL);
+        assert_eq!(floor.start(WALL, 10), WALL);
         floor.raise(WALL + 500).unwrap();
-        let raised = floor.begin(WALL, 10).unwrap();
+        let raised = floor.start(WALL, 10);
         assert!(raised >= WALL + 500, "{raised}");
-        assert_eq!(floor.begin(WALL, 10).unwrap(), raised + APART);
-        assert_eq!(floor.begin(raised + 5 * APART, 10).unwrap(), raised + 5 * APART);
+        assert_eq!(floor.start(WALL, 10), raised + APART);
+        assert_eq!(floor.start(raised + 5 * APART, 10), raised + 5 * APART);
         floor.raise(WALL + 2 * HOUR_US).unwrap();
-        assert!(floor.begin(0, 10).unwrap() >= WALL + 2 * HOUR_US);
-        let raised = floor.begin(0, 10).unwrap();
+        assert!(floor.start(0, 10) >= WALL + 2 * HOUR_US);
+        let raised = floor.start(0, 10);
         floor.raise(WALL).unwrap();
-        assert_eq!(floor.begin(0, 10).unwrap(), raised + APART);
+        assert_eq!(floor.start(0, 10), raised + APART);
     }
 
     #[test]
     fn a_new_boot_begins_above_everything_even_with_the_record_gone() {
         let folder = tempfile::tempdir().unwrap();
         let folder = Folder::open(folder.path()).unwrap();
-        let begun = Floor::open(&folder, 1).unwrap().begin(WALL, 1 << 20).unwrap();
+        let begun = Floor::open(&folder, 1).unwrap().start(WALL, 1 << 20);
         let floor = Floor::open(&folder, 2).unwrap();
         floor.file.write_all_at(&[0; 160], RECORD_AT as u64).unwrap();
-        assert!(floor.begin(0, 10).unwrap() >= begun + (1 << 20));
+        assert!(floor.start(0, 10) >= begun + (1 << 20));
         // Torn while its mark was raised: the other slot still stands.
-        let begun = floor.begin(WALL + 2 * HOUR_US, 10).unwrap();
+        let begun = floor.start(WALL + 2 * HOUR_US, 10);
         let page = Page::read(&floor.file).unwrap();
         let torn = super::super::layout::SLOTS_AT[lower(page.slots())];
         floor.file.write_all_at(&[7; 16], torn as u64).unwrap();
-        assert!(Floor::open(&folder, 3).unwrap().begin(0, 10).unwrap() >= begun + 10);
+        assert!(Floor::open(&folder, 3).unwrap().start(0, 10) >= begun + 10);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_busy_floor() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Folder::open(folder.path()).unwrap();
+        let busy = Floor::open(&folder, 1).unwrap();
+        busy.raise(WALL + 500).unwrap();
+        assert_eq!(try_take(&busy.file, LOCK).unwrap(), Tried::Taken);
+        let floor = Floor::open(&folder, 1).unwrap();
+        assert_eq!(floor.raise(WALL + 501).unwrap(), Change::Busy);
+        // Above what was cleaned up, in this boot and in the next.
+        for (boot, least) in [(1, WALL + 500), (2, WALL + 500 + HOUR_US)] {
+            let begun = Floor::open(&folder, boot).unwrap().begin(WALL, 10).unwrap();
+            assert_eq!(begun, Beginning { start: least, is_durable: false });
+        }
     }
 
     #[test]

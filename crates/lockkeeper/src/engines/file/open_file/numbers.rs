@@ -5,7 +5,7 @@ use std::{os::unix::fs::FileExt, time::Duration};
 use super::{
     super::{
         disk::{
-            floor::Floor,
+            floor::{Beginning, Change, Floor},
             layout::{Page, RECORD_AT},
             ledger,
             record::{RECORD_BYTES, Record, RecordBytes},
@@ -102,13 +102,18 @@ impl OpenFile {
         let trouble = |error| failed("fill the file", error);
         let page = Page::read(&self.file).map_err(trouble)?;
         let least = ledger::above_all(&page).max(now.wall_micros());
-        let start = Floor::open(&self.folder, self.boot)?.begin(least, ALLOTMENT)?;
+        let floor = Floor::open(&self.folder, self.boot)?;
+        let Beginning { start, is_durable } = floor.begin(least, ALLOTMENT)?;
         let mark = start + ALLOTMENT;
         let mut slots = page.slots();
         slots[ledger::lower(slots)] = Some(mark);
         let mut page = Page::new(self.key.as_str());
         page.set_slots(slots);
         page.write_head(&self.file).map_err(trouble)?;
+        if !is_durable {
+            let folder = self.folder.handle();
+            self.file.sync_data().and_then(|()| folder.sync_all()).map_err(trouble)?;
+        }
         self.is_known = true;
         Ok((start, mark))
     }
@@ -142,8 +147,8 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Removes the file, with the lock in hand; answers whether there was anything to remove, and
-    /// nobody in line.
+    /// Removes the file, with the lock in hand; answers whether there was anything to remove, nobody
+    /// in line, and the floor free to take its numbers.
     ///
     /// Its numbers go to the floor first, then the mark, then the name: whoever meets the mark
     /// opens the path again, and whoever creates the file anew begins above.
@@ -156,7 +161,9 @@ impl OpenFile {
         let page = Page::read(&self.file).map_err(trouble)?;
         let record = self.record().unwrap_or_default();
         let end = if record.boot == self.boot { record.end } else { ledger::above_all(&page) };
-        Floor::open(&self.folder, self.boot)?.raise(end)?;
+        if Floor::open(&self.folder, self.boot)?.raise(end)? == Change::Busy {
+            return Ok(false);
+        }
         let was_used = self.is_known;
         if !was_used {
             Page::new(self.key.as_str()).write_head(&self.file).map_err(trouble)?;

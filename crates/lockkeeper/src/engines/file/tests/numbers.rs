@@ -4,10 +4,12 @@ use std::{fs::File, os::unix::fs::FileExt};
 
 use super::{
     super::disk::{
+        floor,
         layout::{FILE_BYTES, Page, RECORD_AT, SLOTS_AT},
         ledger::lower,
         record::RECORD_BYTES,
     },
+    super::queue::ranges::{LOCK, try_take},
     *,
 };
 
@@ -107,4 +109,25 @@ fn a_removal_that_was_cut_short_is_finished() {
     // As if the remover had died between the mark and the removal.
     std::fs::rename(&second_name, &path).unwrap();
     assert!(pass(&engine, "k") > first);
+}
+
+/// Somebody was stopped while it changed the floor: new keys are granted all the same, at once, and
+/// their numbers survive a power loss without the floor's help.
+#[test]
+fn a_new_key_needs_no_free_floor() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine_in_boot(folder.path(), 1);
+    let cleaned_up = pass(&engine, "old");
+    assert_eq!(block_on(engine.tidy(Duration::ZERO, now())).unwrap(), 1);
+    let floor = folder.path().join(floor::NAME);
+    let floor = File::options().read(true).write(true).open(floor).unwrap();
+    assert_eq!(try_take(&floor, LOCK).unwrap(), Tried::Taken);
+    // A boot in which the floor was not raised yet.
+    let engine = engine_in_boot(folder.path(), 2);
+    assert!(pass(&engine, "old") > cleaned_up);
+    let grant = grant_of(&engine, "k");
+    assert_eq!(block_on(engine.tidy(Duration::ZERO, now())).unwrap(), 0, "they stay meanwhile");
+    key_file(folder.path()).write_all_at(&[0; RECORD_BYTES], RECORD_AT as u64).unwrap();
+    let next = pass(&engine_in_boot(folder.path(), 3), "k");
+    assert!(next >= grant.fence + u64::from(grant.n_fences));
 }
