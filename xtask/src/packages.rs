@@ -16,6 +16,8 @@ pub(crate) const FOR_TESTS: &[Program] = &[
     ("redis-server", "redis-server"),
     ("redis-sentinel", "redis-sentinel"),
     ("redis-cli", "redis-tools"),
+    // For the clock that one server has for itself.
+    ("cc", "gcc"),
 ];
 
 /// What the clients of other languages are installed with and run by, and their servers.

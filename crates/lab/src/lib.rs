@@ -9,6 +9,7 @@ pub mod proxy;
 pub mod redis;
 pub mod usage;
 mod wait;
+mod wall;
 
 pub use crate::{
     certificates::Certificates,

@@ -17,7 +17,19 @@ impl Five {
     /// # Errors
     /// As [`Server::start`].
     pub fn start() -> io::Result<Self> {
-        let servers = [(); 5].map(|()| Server::start());
+        Self::start_each(Server::start)
+    }
+
+    /// Starts them with wall clocks that can be set ([`Server::set_clock_ahead`]).
+    ///
+    /// # Errors
+    /// As [`Server::start_with_own_clock`].
+    pub fn start_with_own_clocks() -> io::Result<Self> {
+        Self::start_each(Server::start_with_own_clock)
+    }
+
+    fn start_each(start: fn() -> io::Result<Server>) -> io::Result<Self> {
+        let servers = [(); 5].map(|()| start());
         let [one, two, three, four, five] = servers;
         Ok(Self { servers: [one?, two?, three?, four?, five?] })
     }

@@ -4,12 +4,13 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use nix::sys::signal::Signal;
 
 use super::{Client, Reply};
-use crate::{Folder, Process, free_port, wait_until};
+use crate::{Folder, Process, free_port, wait_until, wall::Wall};
 
 /// A server in a folder of its own; killed, and its folder removed, when it is dropped.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct Server {
     args: Vec<String>,
     /// The words after `AUTH`; empty if anybody may come in.
     login: Vec<String>,
+    /// What it takes for the time, unless it goes by the machine's clock.
+    wall: Option<Wall>,
 }
 
 /// The ports of one server.
@@ -53,10 +56,37 @@ impl Server {
         })
     }
 
+    /// Starts one whose wall clock can be set ahead while it runs ([`Server::set_clock_ahead`]).
+    ///
+    /// # Errors
+    /// As [`Server::start`]; that there is no C compiler.
+    pub fn start_with_own_clock() -> io::Result<Self> {
+        let folder = Folder::new()?;
+        let wall = Wall::new(folder.path())?;
+        Self::launch_by(folder, &[], Some(wall), |folder, ports| Ok(usual_args(folder, ports)))
+    }
+
+    /// Sets its wall clock so far ahead of the machine's, at once; zero sets it right again.
+    ///
+    /// # Errors
+    /// What the system says; [`io::ErrorKind::Unsupported`] if it has no clock of its own.
+    pub fn set_clock_ahead(&self, ahead: Duration) -> io::Result<()> {
+        self.wall.as_ref().ok_or(io::ErrorKind::Unsupported)?.set_ahead(ahead)
+    }
+
     /// Starts one with the arguments that `args` finds for its folder and ports.
     pub(super) fn launch(
         folder: Folder,
         login: &[&str],
+        args: impl Fn(&Folder, Ports) -> io::Result<Vec<String>>,
+    ) -> io::Result<Self> {
+        Self::launch_by(folder, login, None, args)
+    }
+
+    fn launch_by(
+        folder: Folder,
+        login: &[&str],
+        wall: Option<Wall>,
         args: impl Fn(&Folder, Ports) -> io::Result<Vec<String>>,
     ) -> io::Result<Self> {
         const N_TRIES: usize = 5;
@@ -66,8 +96,8 @@ impl Server {
             let ports = Ports { main: free_port()?, second: free_port()? };
             let args = args(&folder, ports)?;
             n_tries += 1;
-            match run(&folder, ports, &args, &login) {
-                Ok(process) => return Ok(Self { process, folder, ports, args, login }),
+            match run(&folder, ports, &args, &login, wall.as_ref()) {
+                Ok(process) => return Ok(Self { process, folder, ports, args, login, wall }),
                 // Somebody was faster.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && n_tries < N_TRIES => {}
                 Err(error) => return Err(error),
@@ -126,7 +156,7 @@ impl Server {
     /// As [`Server::start`].
     pub fn restart(&mut self) -> io::Result<()> {
         self.kill()?;
-        self.process = run(&self.folder, self.ports, &self.args, &self.login)?;
+        self.process = run(&self.folder, self.ports, &self.args, &self.login, self.wall.as_ref())?;
         Ok(())
     }
 
@@ -242,11 +272,20 @@ pub(super) fn usual_args(folder: &Folder, ports: Ports) -> Vec<String> {
 }
 
 /// Starts the process and waits until it answers.
-fn run(folder: &Folder, ports: Ports, args: &[String], login: &[String]) -> io::Result<Process> {
+fn run(
+    folder: &Folder,
+    ports: Ports,
+    args: &[String],
+    login: &[String],
+    wall: Option<&Wall>,
+) -> io::Result<Process> {
     fs::create_dir_all(data_folder(folder))?;
     let log = folder.join("log");
     let mut command = Command::new("redis-server");
     command.args(args);
+    if let Some(wall) = wall {
+        wall.give_to(&mut command);
+    }
     let mut process = Process::start_with_log(command, &log)?;
     // A stranger may answer on the port that ours did not get.
     let own_number = format!("process_id:{}\r\n", process.id());

@@ -1,4 +1,4 @@
-use std::{io, path::Path};
+use std::{io, path::Path, time::Duration};
 
 use lab::redis::{Reply, Server};
 
@@ -80,4 +80,28 @@ fn a_server_that_does_not_start_says_why() {
     let other = Server::start().unwrap();
     let error = Server::start_with(&["--port", &other.port().to_string()]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{error}");
+}
+
+#[test]
+fn a_clock_that_is_set_ahead_ends_leases_and_goes_back() {
+    let mut server = Server::start_with_own_clock().unwrap();
+    let now = || {
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        i64::try_from(since_1970.unwrap().as_secs()).unwrap()
+    };
+    let ahead_by = |server: &Server, before: i64| {
+        server.command(&["TIME"]).unwrap().list()[0].int().unwrap() - before
+    };
+    let hour = Duration::from_secs(3_600);
+    server.command(&["SET", "a", "b", "PX", "1800000"]).unwrap();
+    assert!((0..1_800).contains(&ahead_by(&server, now())));
+    server.set_clock_ahead(hour).unwrap();
+    assert!((3_600..5_400).contains(&ahead_by(&server, now())));
+    assert_eq!(server.command(&["GET", "a"]).unwrap(), Reply::Nil);
+    server.restart().unwrap();
+    assert!((3_600..5_400).contains(&ahead_by(&server, now())));
+    server.set_clock_ahead(Duration::ZERO).unwrap();
+    assert!((0..1_800).contains(&ahead_by(&server, now())));
+    let error = Server::start().unwrap().set_clock_ahead(hour).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
 }
