@@ -11,7 +11,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test            installs what the tests need, then runs format, lints, tests, docs and examples
-  proof [NAME]    heavy proofs with real processes (all of them without a name; --quick, --seed N)
+  proof [NAME]    heavy proofs with real processes (all of them without a name; --quick, --seed N, --mode M)
   bench [TABLE]   side by side with the raw engine and with peers (--check fails on a missed ratio)
   interop         shares locks with the real clients of other languages (--only CLIENT)
 ";

@@ -1,6 +1,6 @@
 //! Proofs: what is promised, tried on real processes that are killed, stopped and cancelled.
 //!
-//! `proof [NAME] [--seed N] [--quick]`, all of them without a name, prints what it measured. It
+//! `proof [NAME] [--seed N] [--quick] [--mode MODE]`, all of them without a name, prints what it measured. It
 //! ends with 1 and says why when a promise was broken, with 2 when the proof itself could not be
 //! carried out.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to people")]
@@ -24,13 +24,14 @@ mod tidy;
 use std::{env, process::ExitCode};
 
 use crate::{
+    redis::combined::mode::Mode,
     settings::{Order, Settings},
     trouble::{Outcome, Trouble},
 };
 
 type Proof = fn(&Settings) -> Outcome;
 
-const PROOFS: [(&str, Proof); 9] = [
+const PROOFS: [(&str, Proof); 11] = [
     ("counter", counter::prove),
     ("kills", kills::prove),
     ("next-in-line", next_in_line::prove),
@@ -41,6 +42,7 @@ const PROOFS: [(&str, Proof); 9] = [
     ("redis-torture", redis::torture::prove),
     ("redis-held", redis::held::prove),
     ("redis-split", redis::split::prove),
+    ("redis-combined", redis::combined::prove),
 ];
 
 fn main() -> ExitCode {
@@ -49,8 +51,14 @@ fn main() -> ExitCode {
         Some((first, rest)) if first == "worker" => worker::work(rest),
         Some((first, rest)) if first == "idler" => idle::work(rest),
         Some((first, rest)) if first == "contender" => redis::contender::work(rest),
-        _ => Settings::parse(&args, &PROOFS.map(|(name, _)| name))
-            .and_then(|order| carry_out(&order)),
+        Some((first, rest)) if first == "contestant" => redis::combined::contestant::work(rest),
+        Some((first, rest)) if first == "latecomer" => {
+            redis::combined::contestant::come_after(rest)
+        }
+        _ => {
+            let (names, modes) = (PROOFS.map(|(name, _)| name), Mode::ALL.map(Mode::name));
+            Settings::parse(&args, &names, &modes).and_then(|order| carry_out(&order))
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

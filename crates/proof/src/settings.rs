@@ -12,16 +12,20 @@ pub(crate) struct Order {
 pub(crate) struct Settings {
     pub(crate) seed: u64,
     pub(crate) quick: bool,
+    /// Only this way to make a lock, where a proof has several.
+    pub(crate) mode: Option<String>,
 }
 
 impl Settings {
-    pub(crate) fn parse(args: &[String], names: &[&str]) -> Outcome<Order> {
+    pub(crate) fn parse(args: &[String], names: &[&str], modes: &[&str]) -> Outcome<Order> {
         let usage = || {
-            let names = names.join(" | ");
-            Trouble::Failed(format!("usage: proof [all | {names}] [--seed N] [--quick]"))
+            let (names, modes) = (names.join(" | "), modes.join(" | "));
+            Trouble::Failed(format!(
+                "usage: proof [all | {names}] [--seed N] [--quick] [--mode {modes}]"
+            ))
         };
         let mut name = None;
-        let mut settings = Self { seed: fastrand::u64(..1_000_000), quick: false };
+        let mut settings = Self { seed: fastrand::u64(..1_000_000), quick: false, mode: None };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             match arg.as_str() {
@@ -29,6 +33,10 @@ impl Settings {
                 "--seed" => {
                     let seed = args.next().and_then(|seed| seed.parse().ok());
                     settings.seed = seed.ok_or_else(usage)?;
+                }
+                "--mode" => {
+                    let mode = args.next().filter(|mode| modes.contains(&mode.as_str()));
+                    settings.mode = Some(mode.ok_or_else(usage)?.clone());
                 }
                 known if name.is_none() && (known == "all" || names.contains(&known)) => {
                     name = Some(known.to_owned());
@@ -56,7 +64,7 @@ mod tests {
 
     fn parse(text: &str) -> Outcome<Order> {
         let args: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        Settings::parse(&args, &["fifo"])
+        Settings::parse(&args, &["fifo"], &["native"])
     }
 
     #[test]
@@ -66,6 +74,8 @@ mod tests {
             (order.name.as_str(), order.settings.seed, order.settings.quick),
             ("fifo", 7, true)
         );
+        assert_eq!(order.settings.mode, None);
+        assert_eq!(parse("--mode native").unwrap().settings.mode.as_deref(), Some("native"));
         for text in ["all", "", "--quick --seed 1"] {
             assert_eq!(parse(text).unwrap().name, "all", "{text}");
         }
@@ -73,7 +83,15 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        for text in ["nothing", "fifo fifo", "fifo --seed", "fifo --seed x", "fifo -q"] {
+        for text in [
+            "nothing",
+            "fifo fifo",
+            "fifo --seed",
+            "fifo --seed x",
+            "fifo -q",
+            "--mode",
+            "--mode x",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

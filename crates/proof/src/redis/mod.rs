@@ -1,5 +1,6 @@
 //! What the Redis engine promises, on a real server.
 
+pub(crate) mod combined;
 mod commands;
 pub(crate) mod contender;
 pub(crate) mod held;

@@ -71,9 +71,9 @@ pub(super) async fn open(url: Url, now: Moment) -> Result<Box<dyn Engine>> {
     Ok(Box::new(Redlock { shared: Arc::new(shared), profile }))
 }
 
-const PROMISE: &str = "While a majority of the servers keep their data and their clocks do not jump, at most one is told that it \
-     holds the lock; fewer than half of them may be out of reach. A fence larger than all before as long as a majority remembers, \
-     or the clocks are right.";
+const PROMISE: &str = "At most one is told that it holds the lock, unless a server forgets, or its clock jumps ahead, and it is \
+     used again within a ttl; fewer than half of them may be out of reach. A fence larger than all before as long as a majority \
+     remembers, or the clocks are right.";
 
 fn needs() -> Needs {
     Needs { scripts: vec![&ASK, &RENEW, &RAISE, &RELEASE, &RELEASE_MANY], listens: false }

@@ -8,6 +8,7 @@ use lockkeeper::Locks;
 use super::labs::Redlock;
 use crate::tools::LONG;
 
+mod clocks;
 mod connecting;
 mod faults;
 mod fences;
