@@ -56,7 +56,8 @@ pub(crate) enum Command {
     /// and only then is the lock free (Linux; elsewhere the command runs on).
     #[command(after_long_help = exit::help())]
     Run {
-        /// Give up with exit 76 when the lock is still busy after this time, for example 90s
+        /// Give up with exit 76 when the lock is still busy after this time, for example 90s; 0s is one
+        /// attempt
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         within: Option<Duration>,
 

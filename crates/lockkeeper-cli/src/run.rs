@@ -99,7 +99,14 @@ fn take(
         message::say(&format!("waiting for {key:?} at {place}{}", holder(post, locks, hold)?));
     }
     Ok(match patience {
-        Patience::Within(limit) => post.wait_for(lock.acquire_within(limit))??,
+        Patience::Within(limit) => {
+            let taken = post.wait_for(lock.acquire_within(limit))?;
+            if taken.is_err() {
+                // An engine that was still asked may grant it yet, and we are about to end.
+                post.wait_for(locks.settle())?;
+            }
+            taken?
+        }
         _ => post.wait_for(lock.acquire())??,
     })
 }

@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeMap,
     future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
     task::{Poll, Waker},
     thread,
@@ -14,10 +15,10 @@ use std::{
 use crate::{
     book::{Book, Entry, rounded_down},
     clock::{Clock, Moment, Sleeper},
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     fork::Origin,
     line::LineRecord,
-    sync::locked,
+    sync::{locked, wake},
 };
 
 /// The alarms of one [`Locks`](crate::Locks); its thread starts with the first and ends with it.
@@ -56,6 +57,14 @@ enum Thread {
     Ending,
 }
 
+/// What came of moving a limit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    InTime,
+    /// The limit was over before, and the task that had it was woken.
+    TooLate,
+}
+
 /// The longest until a look: a line that is not wanted any more is not kept for longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
@@ -81,6 +90,14 @@ impl Alarms {
         };
         let (sleeper, origin) = (clock.sleeper(), Origin::here());
         Self(Arc::new(Shared { clock, sleeper, origin, state: Mutex::new(state) }))
+    }
+
+    /// Makes sure that there is a thread to watch the clock. Once there is one, it stays.
+    ///
+    /// # Errors
+    /// If the system has none to spare; it may have a moment later.
+    pub(crate) fn ready(&self) -> Result<()> {
+        self.0.ensure_thread(&mut locked(&self.0.state))
     }
 
     /// Looks at the hold of this line at `due`, or somewhat earlier.
@@ -112,12 +129,12 @@ impl Alarms {
         }
         drop(state);
         // Nobody would look later: better to ask again now than to hang.
-        line.limit.look(Moment::NEVER).waker.into_iter().for_each(Waker::wake);
+        line.limit.look(Moment::NEVER).waker.into_iter().for_each(wake);
     }
 
     /// Does what is due, in the place of the thread; answers when something is due next.
     pub(crate) fn attend(&self) -> Moment {
-        if locked(&self.0.state).thread != Thread::NotForHolds {
+        if !self.0.origin.is_here() || locked(&self.0.state).thread != Thread::NotForHolds {
             return Moment::NEVER;
         }
         loop {
@@ -132,24 +149,30 @@ impl Alarms {
         let now = self.0.clock.now();
         let waker = waker.clone();
         let mut state = locked(&self.0.state);
-        if self.0.ensure_thread(&mut state).is_err() {
-            // Without the thread nobody would wake it later: better to look again than to hang.
-            waker.wake_by_ref();
-        }
+        // Without the thread nobody would wake it later: better to look again than to hang.
+        let wakes_now = self.0.ensure_thread(&mut state).is_err().then(|| waker.clone());
         let (entry, ends_at) = state.limits.enter_after(now, wait, waker);
         state.last_limit = ends_at;
         self.0.nudge_if_asleep_past(ends_at, &state);
+        drop(state);
+        wakes_now.into_iter().for_each(wake);
         (entry, ends_at)
     }
 
-    /// From now on this task is the one to wake.
-    pub(crate) fn move_limit(&self, entry: Entry, waker: &Waker) {
+    /// From now on this task is the one to wake; unless the limit is over, and another was woken.
+    pub(crate) fn move_limit(&self, entry: Entry, waker: &Waker) -> Moved {
         let waker = waker.clone();
         let mut state = locked(&self.0.state);
-        let before = state.limits.get_mut(entry).map(|set| std::mem::replace(set, waker));
+        let wakes_now = self.0.ensure_thread(&mut state).is_err().then(|| waker.clone());
+        let before = match state.limits.get_mut(entry) {
+            Some(set) => std::mem::replace(set, waker),
+            None => return Moved::TooLate,
+        };
         // An old waker may run code of its own when dropped: not under our mutex.
         drop(state);
         drop(before);
+        wakes_now.into_iter().for_each(wake);
+        Moved::InTime
     }
 
     pub(crate) fn forget_limit(&self, entry: Entry) {
@@ -202,11 +225,10 @@ impl Alarm {
         if self.at == Moment::NEVER || is_set {
             return Poll::Pending;
         }
+        let (kept, entered) = (waker.clone(), waker.clone());
         let mut state = locked(&self.shared.state);
-        if self.shared.ensure_thread(&mut state).is_err() {
-            // Without the thread nobody would wake us later: look again now rather than never.
-            waker.wake_by_ref();
-        }
+        // Without the thread nobody would wake us later: look again now rather than never.
+        let wakes_now = self.shared.ensure_thread(&mut state).is_err();
         let number = match &self.set {
             Some((number, _)) => *number,
             None => {
@@ -214,17 +236,25 @@ impl Alarm {
                 state.n_alarms_made
             }
         };
-        state.wakers.insert((self.at, number), waker.clone());
+        let before = state.wakers.insert((self.at, number), entered);
         self.shared.nudge_if_asleep_past(self.at, &state);
+        // An old waker may run code of its own when dropped, and so may one that is woken.
         drop(state);
-        self.set = Some((number, waker.clone()));
+        drop(before);
+        self.set = Some((number, kept));
+        if wakes_now {
+            wake(waker.clone());
+        }
         Poll::Pending
     }
 }
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        if let Some((number, _)) = self.set {
+        // In a forked child the mutex may be locked for ever, and nobody looks at the alarms.
+        if let Some((number, _)) = self.set
+            && self.shared.origin.is_here()
+        {
             let _waker = locked(&self.shared.state).wakers.remove(&(self.at, number));
         }
     }
@@ -247,12 +277,12 @@ impl Shared {
             return Ok(());
         }
         let shared = Arc::clone(self);
-        let spawned = thread::Builder::new()
-            .name("lockkeeper-clock".into())
-            .spawn(move || shared.watch_the_clock());
+        let spawned = thread::Builder::new().name("lockkeeper-clock".into()).spawn(move || {
+            // What a look drops may be anybody's code; a panic there must end no renewal.
+            while catch_unwind(AssertUnwindSafe(|| shared.watch_the_clock())).is_err() {}
+        });
         if let Err(source) = spawned {
-            let message = "cannot start the thread that watches the clock";
-            return Err(Error::new(ErrorKind::Other, message).because(source));
+            return Err(Error::no_thread("the thread that watches the clock", source));
         }
         state.thread = Thread::Running;
         Ok(())
@@ -288,7 +318,8 @@ impl Shared {
 
     /// Looks at the clock once, and wakes whoever is due.
     fn look(&self) -> Look {
-        let (mut wakers, mut lines) = (Vec::new(), Vec::new());
+        // All of them are dropped after the mutex is free: a line may have a claim, which may do anything then.
+        let (mut wakers, mut lines, mut stale) = (Vec::new(), Vec::new(), Vec::new());
         let now = self.clock.now();
         let mut state = locked(&self.state);
         if state.thread == Thread::Ending {
@@ -303,9 +334,8 @@ impl Shared {
             wakers.push(waker);
         }
         while let Some((due, line)) = state.lines.take_due(now) {
-            if line.next_look.begins(due) {
-                lines.push(line);
-            }
+            let is_next = line.next_look.begins(due);
+            if is_next { &mut lines } else { &mut stale }.push(line);
         }
         if wakers.is_empty() && lines.is_empty() {
             let until = state.next_due(now);
@@ -313,7 +343,7 @@ impl Shared {
             return Look::Nothing { until };
         }
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(wake);
         lines.iter().for_each(|line| self.look_at(line, now));
         Look::Something
     }
@@ -321,7 +351,7 @@ impl Shared {
     /// Looks at the limit and at the hold of a line.
     fn look_at(&self, line: &Arc<LineRecord>, now: Moment) {
         let limit = line.limit.look(now);
-        limit.waker.into_iter().for_each(Waker::wake);
+        limit.waker.into_iter().for_each(wake);
         let hold = line.held().map_or(Moment::NEVER, |held| held.due(now));
         let next = limit.next.min(hold);
         if next < Moment::NEVER {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    caught::{calling, caught, polling},
     clock::Moment,
     engine::{Answers, Claim},
     errand,
@@ -41,14 +42,17 @@ impl Ask {
     /// Asks, as far as that goes at once; nothing if that was all.
     pub(crate) fn begin(line: &Line) -> Option<Self> {
         let (first, spare) = line.first_or_idle()?;
-        let (mut claim, at) = errand::claim_for(line, &first, spare);
+        let Some((mut claim, at)) = errand::claim_for(line, &first, spare) else {
+            return Some(Self { line: line.clone(), stage: Stage::Errand(errand::asking(line)) });
+        };
         let stage = match line.house.profile.answers {
-            Answers::AtOnce => match errand::at_once(claim.attempt(at)) {
+            Answers::AtOnce => match errand::at_once(caught(|| claim.attempt(at))) {
                 Some(answer) => Stage::Errand(errand::answered(line, first, claim, at, answer)?),
                 // It broke its promise; the claim frees what it may have taken.
                 None => Stage::Errand(errand::asking(line)),
             },
-            Answers::Later if claim.send_attempt(at) => {
+            // What panics is asked at length, and told there if it panics again.
+            Answers::Later if calling(|| claim.send_attempt(at)).unwrap_or(false) => {
                 Stage::Sent(Sent { first, claim, at, limit: CallLimit::new(at) })
             }
             Answers::Later => Stage::Errand(errand::asking_with(line, first, claim, at)),
@@ -63,7 +67,7 @@ impl Future for Ask {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Self { line, stage } = &mut *self;
         if let Stage::Sent(sent) = stage {
-            let answer = match sent.claim.poll_attempt(context) {
+            let answer = match polling(|| sent.claim.poll_attempt(context)) {
                 Poll::Ready(answer) => answer.transpose(),
                 Poll::Pending => Some(Err(ready!(sent.limit.poll(line, context)))),
             };
@@ -88,4 +92,6 @@ impl Drivable for Ask {
     fn line(&self) -> &Line {
         &self.line
     }
+
+    fn refusal(&self) {}
 }

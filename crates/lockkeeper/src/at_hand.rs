@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     steward::{Errand, Steward},
-    sync::locked,
+    sync::{locked, wake},
 };
 
 pub(crate) struct AtHand(Mutex<Place>);
@@ -54,20 +54,25 @@ impl AtHand {
         *place = Place::Gone;
         drop(place);
         if !is_done {
-            steward.adopt(errand);
+            // Whoever wants it has made sure of the thread.
+            steward.adopt_if_ready(errand);
         }
         Poll::Ready(())
     }
 
-    /// Has the steward take the errand over.
+    /// Has the steward take the errand over. Without a thread for that it stays at hand: better to depend on
+    /// another's task than to be turned away.
     pub(crate) fn hand_over(&self, steward: &Steward) {
+        if steward.ready().is_err() {
+            return;
+        }
         let mut place = locked(&self.0);
         match std::mem::replace(&mut *place, Place::Gone) {
             Place::Resting(errand, waker) => {
                 drop(place);
-                steward.adopt(errand);
+                steward.adopt_if_ready(errand);
                 // It is to look elsewhere for its answer from now on.
-                waker.wake();
+                wake(waker);
             }
             Place::Driven | Place::Wanted => *place = Place::Wanted,
             Place::Gone => {}
@@ -77,10 +82,11 @@ impl AtHand {
 
 impl fmt::Debug for AtHand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match *locked(&self.0) {
-            Place::Resting(..) => "resting",
-            Place::Driven | Place::Wanted => "driven",
-            Place::Gone => "gone",
+        // Only tried: whoever prints this must not stand still.
+        f.write_str(match self.0.try_lock().as_deref() {
+            Ok(Place::Resting(..)) => "resting",
+            Ok(Place::Driven | Place::Wanted) | Err(_) => "driven",
+            Ok(Place::Gone) => "gone",
         })
     }
 }

@@ -11,7 +11,10 @@
 
 use std::{
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
     time::Duration,
@@ -26,11 +29,17 @@ use crate::{
 /// Blocks this thread until the future is ready. Any future will do that needs no particular
 /// runtime; all of this crate's are such.
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
+    // What is polled may park this thread too, and so use up an unpark that was meant for us: only the
+    // flag tells that we were woken.
+    struct Alert {
+        thread: Thread,
+        is_up: AtomicBool,
+    }
 
-    impl Wake for Unpark {
+    impl Wake for Alert {
         fn wake(self: Arc<Self>) {
-            self.0.unpark();
+            self.is_up.store(true, Ordering::Release);
+            self.thread.unpark();
         }
     }
 
@@ -40,12 +49,15 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return output;
     }
-    let waker = Arc::new(Unpark(thread::current())).into();
+    let alert = Arc::new(Alert { thread: thread::current(), is_up: AtomicBool::new(false) });
+    let waker = Arc::clone(&alert).into();
     let mut context = Context::from_waker(&waker);
     loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        while !alert.is_up.swap(false, Ordering::Acquire) {
+            thread::park();
         }
     }
 }

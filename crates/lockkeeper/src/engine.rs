@@ -85,6 +85,13 @@ pub trait Claim: Send + fmt::Debug {
     /// Makes the lease last longer, or says that it is gone. Never takes anew.
     async fn renew(&mut self, now: Moment) -> Result<Standing>;
 
+    /// Has the renewals of a lock that is held ask for this ttl from now on, as if it had been requested so:
+    /// the lock is passed on to a task that wants it. Whether that can be done; otherwise the lock is
+    /// released, and asked for anew. Nothing is sent yet.
+    fn set_ttl(&mut self, _ttl: Duration) -> bool {
+        false
+    }
+
     /// Unlocks, or leaves the queue. Works in any state, any number of times, and only on our own.
     async fn release(&mut self) -> Result<Released>;
 
@@ -120,7 +127,8 @@ pub trait Claim: Send + fmt::Debug {
     }
 
     /// A duplicate of the descriptor that holds the lock in the kernel, where there is one: while
-    /// any copy is open, the lock stays held, even when this process dies.
+    /// any copy is open, the lock stays held when this process dies. A [`release`](Self::release) frees it
+    /// all the same.
     #[cfg(unix)]
     fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
         Ok(None)

@@ -1,6 +1,8 @@
 //! The errands of the steward: to ask, to wait, to renew. Every one of them owns its claim and runs to
 //! its end.
 
+mod decline;
+
 use std::{
     future::poll_fn,
     pin::pin,
@@ -11,17 +13,20 @@ use std::{
 
 use futures_lite::future;
 
+use self::decline::decline;
+pub(crate) use self::decline::pass_on;
 use crate::{
     at_hand::AtHand,
     book,
+    caught::{calling, caught},
     clock::Moment,
-    engine::{Answers, Attempt, Claim, Patience, Standing},
+    engine::{Answers, Attempt, Claim, Grant, Patience, Standing},
     error::{Call, Error, ErrorKind, Result},
     event::Event,
-    give_back::{give_back, give_back_soon, giving_back},
+    give_back::{give_back, give_back_behind, give_back_soon},
     guard::Loss,
     held::Held,
-    line::{Line, Spare, Unwanted, Word},
+    line::{Line, Offer, Spare, Word},
     mood::Mood,
     seat::{Answer, Seat},
     steward::Errand,
@@ -37,12 +42,12 @@ pub(crate) fn answered(
 ) -> Option<Errand> {
     let answer = match answer {
         Ok(Attempt::Granted(grant)) => {
-            match line.granted(claim, &grant, sent_at, first.wish.terms.clone()) {
+            match line.granted(offer(line, &first, claim, grant, sent_at)) {
                 Ok(()) => return None,
                 Err(unwanted) => Err(unwanted),
             }
         }
-        answer if first.wish.patience == Patience::Waits => {
+        answer if goes_on(&first, &answer) => {
             return begin_to_wait(line, first, claim, answer);
         }
         answer => Ok((claim, answer)),
@@ -50,7 +55,7 @@ pub(crate) fn answered(
     let line = line.clone();
     Some(Box::pin(async move {
         let next = match answer {
-            Err(unwanted) => decline(&line, &first, unwanted).await,
+            Err(unwanted) => decline(&line, Some(&first), unwanted).await,
             Ok((claim, answer)) => turned_away(&line, &first, claim, answer).await,
         };
         if let Next::Ask = next {
@@ -62,7 +67,7 @@ pub(crate) fn answered(
 /// Asks the engine for whoever is first in line, until the line is served or empty.
 pub(crate) async fn ask(line: Line) {
     while let Some((first, spare)) = line.first_or_idle() {
-        let (claim, sent_at) = claim_for(&line, &first, spare);
+        let Some((claim, sent_at)) = claim_for(&line, &first, spare) else { continue };
         if let Next::Nothing = ask_with(&line, &first, claim, sent_at).await {
             return;
         }
@@ -75,28 +80,39 @@ async fn ask_with(
     mut claim: Box<dyn Claim>,
     sent_at: Moment,
 ) -> Next {
-    match line.limited(sent_at, claim.attempt(sent_at)).await {
+    match line.limited(sent_at, || claim.attempt(sent_at)).await {
         Ok(Attempt::Granted(grant)) => {
-            match line.granted(claim, &grant, sent_at, first.wish.terms.clone()) {
+            match line.granted(offer(line, first, claim, grant, sent_at)) {
                 Ok(()) => Next::Nothing,
-                Err(unwanted) => decline(line, first, unwanted).await,
+                Err(unwanted) => decline(line, Some(first), unwanted).await,
             }
         }
         answer => turned_away(line, first, claim, answer).await,
     }
 }
 
-pub(crate) fn claim_for(line: &Line, first: &Seat, spare: Spare) -> (Box<dyn Claim>, Moment) {
+/// What to ask with; nothing if the engine has none, which the first in line is told.
+pub(crate) fn claim_for(
+    line: &Line,
+    first: &Arc<Seat>,
+    spare: Spare,
+) -> Option<(Box<dyn Claim>, Moment)> {
     let house = &line.house;
     let request = house.request(line.key(), &first.wish);
-    let claim = match spare {
+    let claim = calling(|| match spare {
         None => house.engine.claim(request),
         Some(mut spare) => match spare.begin_again(request) {
             Ok(()) => spare,
             Err(request) => house.engine.claim(request),
         },
-    };
-    (claim, house.clock.now())
+    });
+    match claim {
+        Ok(claim) => Some((claim, house.clock.now())),
+        Err(error) => {
+            refuse(line, first, error);
+            None
+        }
+    }
 }
 
 /// What the errand that asks has to do next.
@@ -112,14 +128,14 @@ async fn turned_away(
     claim: Box<dyn Claim>,
     answer: Result<Attempt>,
 ) -> Next {
-    match first.wish.patience {
-        Patience::Waits => {
+    match goes_on(first, &answer) {
+        true => {
             if let Some(wait) = begin_to_wait(line, Arc::clone(first), claim, answer) {
                 wait.await;
             }
             Next::Nothing
         }
-        Patience::Tries => {
+        false => {
             let answer = match answer {
                 Ok(_) => {
                     // It has not entered the queue, so only an engine that needs no network is
@@ -131,13 +147,28 @@ async fn turned_away(
                 }
                 Err(error) => {
                     // The engine may have granted it all the same; nobody should wait for that.
-                    line.house.steward.start(Box::pin(giving_back(line.clone(), claim)));
+                    give_back_behind(line, claim);
                     Answer::Failed(line.house.error_at(error, line.key(), Call::Acquire))
                 }
             };
             line.answer_first(first, answer);
             Next::Ask
         }
+    }
+}
+
+/// Whether a claim with this answer goes on for the first in line.
+fn goes_on(first: &Seat, answer: &Result<Attempt>) -> bool {
+    first.wish.patience == Patience::Waits && !answer.as_ref().is_err_and(Error::is_panic)
+}
+
+/// Tells those who are concerned that the lock cannot be had: after a panic, the one it came up for; otherwise
+/// everyone in line.
+fn refuse(line: &Line, first: &Arc<Seat>, error: Error) {
+    let error = line.house.error_at(error, line.key(), Call::Acquire);
+    match error.is_panic() {
+        true => line.answer_first(first, Answer::Failed(error)),
+        false => drop(line.fail(|_| true, |_| error.echo())),
     }
 }
 
@@ -157,7 +188,7 @@ fn begin_to_wait(
     let wait: Errand = Box::pin(wait(line.clone(), first, claim, retry_in(answer)));
     match line.house.profile.answers {
         Answers::AtOnce => {
-            line.house.steward.adopt(wait);
+            line.entrust(wait);
             None
         }
         Answers::Later => {
@@ -175,33 +206,32 @@ async fn wait(
     mut claim: Box<dyn Claim>,
     mut answer: Result<Option<Duration>>,
 ) {
-    let (house, wish) = (&line.house, &first.wish);
+    let house = &line.house;
     let mut mood = Mood::default();
     house.observers.tell(&Event::Waiting { key: line.key() });
     while let Some(pause) = mood.pause_after(answer, &line) {
-        let rest = async {
-            // A little early is no harm: an engine may be asked at any time.
-            let pause = house.alarms.rest(book::rounded_down(pause));
-            future::or(claim.changed(), pause).await;
-            Rest::Over
-        };
-        let deserted = async {
-            line.deserted().await;
-            Rest::Deserted
-        };
-        if let Rest::Deserted = future::or(deserted, rest).await {
-            break;
+        match rest(&line, &mut *claim, pause).await {
+            Ok(Rest::Over) => {}
+            Ok(Rest::Deserted) => break,
+            Err(error) => {
+                refuse(&line, &first, error);
+                break;
+            }
         }
         let sent_at = house.clock.now();
         answer = match attempt(&line, &mut *claim, sent_at).await {
             Ok(Attempt::Granted(grant)) => {
-                match line.granted(claim, &grant, sent_at, wish.terms.clone()) {
+                match line.granted(offer(&line, &first, claim, grant, sent_at)) {
                     Ok(()) => return,
-                    Err(unwanted) => {
-                        decline(&line, &first, unwanted).await;
-                        return asking(&line).await;
-                    }
+                    Err(unwanted) => match decline(&line, Some(&first), unwanted).await {
+                        Next::Ask => return asking(&line).await,
+                        Next::Nothing => return,
+                    },
                 }
+            }
+            Err(error) if error.is_panic() => {
+                refuse(&line, &first, error);
+                break;
             }
             other => retry_in(other),
         };
@@ -232,18 +262,39 @@ pub(crate) fn asking_with(
 
 /// Asks the quick way, which may be known to the claim by now, or at length.
 async fn attempt(line: &Line, claim: &mut dyn Claim, sent_at: Moment) -> Result<Attempt> {
-    if claim.send_attempt(sent_at) {
+    if calling(|| claim.send_attempt(sent_at))? {
         let answer = poll_fn(|context| claim.poll_attempt(context));
-        if let Some(attempt) = line.limited(sent_at, answer).await? {
+        if let Some(attempt) = line.limited(sent_at, || answer).await? {
             return Ok(attempt);
         }
     }
-    line.limited(sent_at, claim.attempt(sent_at)).await
+    line.limited(sent_at, || claim.attempt(sent_at)).await
 }
 
 enum Rest {
     Over,
     Deserted,
+}
+
+/// Rests until it is worth asking again: the engine says so, or the pause is over.
+async fn rest(line: &Line, claim: &mut dyn Claim, pause: Duration) -> Result<Rest> {
+    let alarms = &line.house.alarms;
+    // Without the clock's thread the pause would never end, and our place would keep others waiting.
+    alarms.ready()?;
+    let told = pin!(async {
+        claim.changed().await;
+        Ok(Rest::Over)
+    });
+    let paused = async {
+        // A little early is no harm: an engine may be asked at any time.
+        alarms.rest(book::rounded_down(pause)).await;
+        Ok(Rest::Over)
+    };
+    let deserted = async {
+        line.deserted().await;
+        Ok(Rest::Deserted)
+    };
+    future::or(deserted, future::or(caught(|| told), paused)).await
 }
 
 /// What an attempt that was not granted says about the next one.
@@ -254,18 +305,10 @@ fn retry_in(answer: Result<Attempt>) -> Result<Option<Duration>> {
     }
 }
 
-/// A grant came that cannot be used: gives it back and says why where somebody wants to know.
-async fn decline(line: &Line, first: &Arc<Seat>, unwanted: Unwanted) -> Next {
-    match unwanted.error {
-        None => {}
-        Some(error) if first.wish.patience == Patience::Tries => {
-            line.answer_first(first, Answer::Failed(error));
-        }
-        Some(error) if error.may_pass() => line.note(Word::Trouble(error)),
-        Some(error) => line.fail(&error),
-    }
-    give_back_soon(line, unwanted.claim).await;
-    Next::Ask
+/// What was granted to a claim that was made for this seat.
+fn offer(line: &Line, seat: &Seat, claim: Box<dyn Claim>, grant: Grant, sent_at: Moment) -> Offer {
+    let ttl = seat.wish.terms(&line.house).ttl;
+    Offer { claim, grant, sent_at, ttl, pass_on_until: None }
 }
 
 /// Renews a hold; goes on trying while it still holds and nobody wants to release it.
@@ -276,7 +319,7 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
     while held.wants_renewal(house.clock.now()) {
         let sent_at = house.clock.now();
         let left = held.ends_at().since(sent_at);
-        let renewal = house.limited_in_lease(left, claim.renew(sent_at));
+        let renewal = house.limited_in_lease(left, || claim.renew(sent_at));
         let asked_back = async {
             held.asked_back().await;
             Err(Error::new(ErrorKind::Other, "the lock is being released"))
@@ -286,7 +329,9 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
                 None => return,
                 Some(asked_back) => claim = asked_back,
             },
-            Ok(Standing::Lost(why)) => held.lose(Loss::TakenAway(why)),
+            Ok(Standing::Lost(why)) => held.lose(&Loss::TakenAway(why)),
+            // What the claim had may be half undone: nobody may rely on it any more.
+            Err(error) if error.is_panic() => held.lose(&Loss::TakenAway(error.to_string())),
             Err(_) if !held.wants_renewal(house.clock.now()) => {}
             Err(error) => {
                 let pause = mood.pause_in_trouble();
@@ -295,6 +340,10 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
                 future::or(rest, held.asked_back()).await;
             }
         }
+    }
+    if !held.holds_at(house.clock.now()) {
+        // The clock's thread tells that too, but not of a claim that is given back.
+        held.lose(&Loss::Expired);
     }
     held.renewal_ended(give_back(line, claim).await);
 }

@@ -1,6 +1,6 @@
 //! One error for the whole crate; its kinds are what a caller can act on.
 
-use std::fmt;
+use std::{any::Any, fmt};
 
 use crate::key::Key;
 
@@ -22,6 +22,7 @@ struct Parts {
     key: Option<Key>,
     call: Option<Call>,
     source: Option<Source>,
+    is_panic: bool,
 }
 
 /// What a caller can do about an [`Error`].
@@ -75,6 +76,7 @@ impl Error {
             key: None,
             call: None,
             source: None,
+            is_panic: false,
         }))
     }
 
@@ -96,6 +98,34 @@ impl Error {
     /// An option or a URL that cannot be meant.
     pub fn bad_options(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::BadOptions, message)
+    }
+
+    /// A thread of ours could not be started.
+    pub(crate) fn no_thread(thread: &str, source: std::io::Error) -> Self {
+        let message = format!(
+            "cannot start {thread}: the system has no thread to spare; raise its limit of processes or of memory"
+        );
+        Self::new(ErrorKind::Other, message).because(source)
+    }
+
+    /// A call of the engine panicked, with this.
+    pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let message = match text.or_else(|| panic.downcast_ref::<&str>().copied()) {
+            // One line says what; the others have values, which may be anything.
+            Some(text) => {
+                format!("the engine panicked: {}", text.lines().next().unwrap_or_default())
+            }
+            None => "the engine panicked".to_owned(),
+        };
+        let mut error = Self::new(ErrorKind::Other, message);
+        error.0.is_panic = true;
+        error
+    }
+
+    /// Whether it is a [panic](Self::panicked): a matter of the one call, not of everyone who asks.
+    pub(crate) fn is_panic(&self) -> bool {
+        self.0.is_panic
     }
 
     /// Adds the error underneath.

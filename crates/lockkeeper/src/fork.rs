@@ -26,6 +26,11 @@ impl Origin {
     }
 }
 
+/// Leaves something alone that is the parent's: in a child it is not even dropped.
+pub(crate) fn leave<T>(parents: T) {
+    let _ = std::mem::ManuallyDrop::new(parents);
+}
+
 /// A number that grows with every fork: it differs in a child from what it was in the parent.
 fn generation() -> u64 {
     #[cfg(unix)]
@@ -44,7 +49,6 @@ fn register() {
     });
 }
 
-#[cfg(unix)]
 /// Elsewhere nobody forks.
 #[cfg(not(unix))]
 fn generation() -> u64 {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
+    caught::caught,
     engine::{Answers, Claim, Released},
     errand::{asking, at_once},
     error::{Call, Result},
@@ -13,6 +14,7 @@ use crate::{
     line::Line,
     lock::LONGEST_TTL,
     mood::Mood,
+    partings::Unsettled,
 };
 
 /// Ends a hold whose guard was dropped: the release is sent here and now, and nobody waits for
@@ -22,20 +24,20 @@ pub(crate) fn release_soon(held: Arc<Held>) {
     let mut claim = match held.take() {
         Taken::Claim(claim) => claim,
         taken => {
-            let house = Arc::clone(&line.house);
-            return house.steward.start(Box::pin(async move {
+            let line = line.clone();
+            return line.start(Box::pin(async move {
                 // Trouble is told to observers.
                 let _ = release(held, taken).await;
             }));
         }
     };
     match line.house.profile.answers {
-        Answers::AtOnce => match at_once(claim.release()) {
+        Answers::AtOnce => match at_once(caught(|| claim.release())) {
             // Nobody waits for the answer; a loss is told to observers.
             Some(Ok(released)) => drop(confirm(line, released)),
-            Some(Err(_)) | None => line.house.steward.adopt(giving_back(line.clone(), claim)),
+            Some(Err(_)) | None => give_back_behind(line, claim),
         },
-        Answers::Later => line.house.part(line.clone(), claim),
+        Answers::Later => line.house.part(line, claim),
     }
     ask_if_wanted(line);
 }
@@ -49,7 +51,9 @@ pub(crate) async fn release(held: Arc<Held>, taken: Taken) -> Result<()> {
         Taken::Gone => Ok(Released::Done),
     };
     ask_if_wanted(line);
-    confirm(line, answer?)
+    let released = confirm(line, answer?);
+    // A renewal that was under way may have found that it was lost, whatever the release says.
+    if held.was_taken_away() { Err(held.lost_error()) } else { released }
 }
 
 /// What the guard of a released hold is told. A lock that was not ours any more was lost, and observers
@@ -68,14 +72,14 @@ pub(crate) fn confirm(line: &Line, released: Released) -> Result<()> {
 pub(crate) fn ask_if_wanted(line: &Line) {
     line.house.observers.tell(&Event::Released { key: line.key() });
     if line.is_wanted_or_idle() {
-        line.house.steward.start(asking(line));
+        line.start(asking(line));
     }
 }
 
 /// Gives a claim back; if the engine does not answer, it is asked again in the background.
 pub(crate) async fn give_back(line: &Line, mut claim: Box<dyn Claim>) -> Result<Released> {
     let now = line.house.clock.now();
-    let answer = line.limited(now, claim.release()).await;
+    let answer = line.limited(now, || claim.release()).await;
     given_back(line, claim, answer)
 }
 
@@ -91,7 +95,7 @@ pub(crate) fn given_back(
             Ok(released)
         }
         Err(error) => {
-            line.house.steward.adopt(giving_back(line.clone(), claim));
+            give_back_behind(line, claim);
             Err(line.house.error_at(error, line.key(), Call::Release))
         }
     }
@@ -111,7 +115,7 @@ pub(crate) async fn give_back_at_last(line: &Line, mut claim: Box<dyn Claim>) ->
     let mut give_up_at = None;
     let mut mood = Mood::default();
     loop {
-        let error = match house.limited(claim.release()).await {
+        let error = match house.limited(|| claim.release()).await {
             Ok(released) => {
                 line.keep_spare(claim);
                 return if give_up_at.is_none() { released } else { Released::Done };
@@ -128,7 +132,10 @@ pub(crate) async fn give_back_at_last(line: &Line, mut claim: Box<dyn Claim>) ->
     }
 }
 
-/// The same as an errand of its own, for a claim that nobody holds the lock by any more.
-pub(crate) async fn giving_back(line: Line, claim: Box<dyn Claim>) {
-    give_back_at_last(&line, claim).await;
+/// The same behind everybody's back, for a claim that nobody holds the lock by any more.
+pub(crate) fn give_back_behind(line: &Line, claim: Box<dyn Claim>) {
+    let unsettled = Unsettled::new(line);
+    line.house.steward.adopt_if_ready(async move {
+        give_back_at_last(&unsettled.line, claim).await;
+    });
 }

@@ -1,6 +1,13 @@
 //! What the user holds.
 
-use std::{fmt, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::{Poll, ready},
+    time::Duration,
+};
 
 use crate::{
     clock::Moment,
@@ -66,36 +73,42 @@ impl Guard {
         self.0.fence()
     }
 
-    /// Whether the lock is held now: arithmetic on a clock that counts suspend, no network.
+    /// Whether the lock is held now: arithmetic on a clock that counts suspend, no network. The
+    /// [maximum hold](crate::Lock::maximum_hold) of this guard counts.
     pub fn is_held(&self) -> bool {
-        let house = &self.0.held.line.house;
-        house.is_this_process() && self.0.held.holds(&house.clock)
+        self.0.is_held()
     }
 
-    /// How long the lock is held for certain if no renewal succeeds any more: zero when it is lost,
-    /// `None` when it does not end by time.
+    /// How long the lock is held for certain if no renewal succeeds any more, and at most until the end of
+    /// this guard's [maximum hold](crate::Lock::maximum_hold): zero when it is lost, `None` when it does not
+    /// end by time.
     pub fn remaining(&self) -> Option<Duration> {
         if !self.is_held() {
             return Some(Duration::ZERO);
         }
-        match self.0.held.ends_at() {
+        let now = self.0.held.line.house.clock.now();
+        match self.0.ends_at() {
             Moment::NEVER => None,
-            ends_at => Some(ends_at.since(self.0.held.line.house.clock.now())),
+            ends_at => Some(ends_at.since(now)),
         }
     }
 
     /// Ends when the lock is lost, and says why. Never ends if it is not.
     ///
+    /// Every poll looks at the clock: after a pause of the process, a lock that ran out meanwhile is told as
+    /// lost at once.
+    ///
     /// # Cancel safety
     /// May be dropped and called again at any time.
     pub async fn lost(&self) -> Loss {
-        self.0.held.lost().await
+        self.0.lost().await
     }
 
     /// Runs the work, and stops it when the lock is lost.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] when the lock was lost before the work was done; the work is dropped then.
+    /// [`ErrorKind::Lost`] when the lock was lost before the work was done; the work is dropped then. The same
+    /// when the work is done but the lock ran out meanwhile, for example because the process was stopped.
     ///
     /// # Cancel safety
     /// Dropping this future drops the work.
@@ -103,11 +116,12 @@ impl Guard {
         let mut work = pin!(work);
         let mut lost = pin!(self.lost());
         poll_fn(|context| {
-            // Loss first: work that is ready and lock that is gone at once counts as lost.
-            if lost.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(self.0.held.lost_error()));
+            if let Poll::Ready(loss) = lost.as_mut().poll(context) {
+                return Poll::Ready(Err(self.lost_error(&loss)));
             }
-            work.as_mut().poll(context).map(Ok)
+            let answer = ready!(work.as_mut().poll(context));
+            // The process may have been stopped half-way: what is done by then was not protected.
+            Poll::Ready(self.0.loss().map_or(Ok(answer), |loss| Err(self.lost_error(&loss))))
         })
         .await
     }
@@ -125,24 +139,33 @@ impl Guard {
     /// # Cancel safety
     /// The lock is released even if this future is dropped.
     pub async fn release(self) -> Result<()> {
-        let was_held = self.is_held();
+        let error = self.0.loss().map(|loss| self.lost_error(&loss));
         let mut turn = self.0;
         let answer = match turn.end() {
             Ended::Last => Driven::new(Release::begin(Arc::clone(&turn.held))).await,
             Ended::GoesOn => Ok(()),
             Ended::Lost => Err(turn.held.lost_error()),
         };
-        if was_held { answer } else { Err(turn.held.lost_error()) }
+        error.map_or(answer, Err)
     }
 
     /// A duplicate of the descriptor that holds the lock in the kernel, where the engine has one
-    /// (the file engine): while any copy is open, in this process or another, the lock stays held.
+    /// (the file engine): while any copy is open, in this process or another, the lock outlives a holder
+    /// that dies.
+    ///
+    /// A copy does not outlive the guard. When the guard is dropped or released, the lock is unlocked for all
+    /// copies at once, and the ones that are still open hold nothing any more. So a process that is to keep the
+    /// lock by a copy needs a holder that is killed, or that keeps the guard for as long.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if it is not held any more.
+    /// [`ErrorKind::Lost`] if it is not held any more, [`ErrorKind::Refused`] in a forked child.
     #[cfg(unix)]
     pub fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
         self.0.held.descriptor()
+    }
+
+    fn lost_error(&self, loss: &Loss) -> Error {
+        lost_error(&self.0.held.line, loss)
     }
 }
 

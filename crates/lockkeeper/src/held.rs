@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use crate::{
@@ -17,9 +18,12 @@ use crate::{
     event::Event,
     give_back,
     guard::{Loss, lost_error},
-    line::{Line, Unwanted},
-    sync::{Flag, locked},
+    line::{Left, Line},
+    sync::{Flag, Raised, locked},
 };
+
+/// When a renewal is tried again for which there was no thread.
+const RENEW_LATER: Duration = Duration::from_millis(50);
 
 /// One grant of the engine to this process. It may serve several turns of the line.
 ///
@@ -29,7 +33,11 @@ pub(crate) struct Held {
     pub(crate) line: Line,
     first_fence: u64,
     ends_at: AtomicU64,
-    loss: OnceLock<Loss>,
+    /// The end of the maximum hold of this turn: of the last of the guards that share it. It changes
+    /// under the mutex of the line only, as turns do.
+    turn_ends_at: AtomicU64,
+    /// Why it was lost, and when. It is set under the mutex of the line only, while the hold is the line's.
+    loss: OnceLock<(Loss, Moment)>,
     lost: Flag,
     asked_back: Flag,
     released: Flag,
@@ -39,8 +47,6 @@ pub(crate) struct Held {
 struct Keep {
     claim: Hands,
     renew_at: Moment,
-    /// The end of this turn's maximum hold.
-    turn_ends_at: Moment,
 }
 
 /// Whose hands the claim is in.
@@ -70,24 +76,24 @@ impl Held {
         claim: Box<dyn Claim>,
         grant: &Grant,
         sent_at: Moment,
-        turn_ends_at: Moment,
-    ) -> Result<Arc<Self>, Unwanted> {
+    ) -> Result<Arc<Self>, (Box<dyn Claim>, Error)> {
         let (ends_at, renew_at) = terms_of(grant.lease, sent_at);
         let held = Arc::new(Self {
             line: line.clone(),
             first_fence: grant.fence,
             ends_at: AtomicU64::new(ends_at.as_nanos()),
+            turn_ends_at: AtomicU64::new(Moment::NEVER.as_nanos()),
             loss: OnceLock::new(),
             lost: Flag::default(),
             asked_back: Flag::default(),
             released: Flag::default(),
-            keep: Mutex::new(Keep { claim: Hands::Ours(claim), renew_at, turn_ends_at }),
+            keep: Mutex::new(Keep { claim: Hands::Ours(claim), renew_at }),
         });
         let mut keep = locked(&held.keep);
         if let Err(error) = held.watch(&keep, sent_at)
             && let Hands::Ours(claim) = std::mem::replace(&mut keep.claim, Hands::Nobody)
         {
-            return Err(Unwanted { claim, error: Some(error) });
+            return Err((claim, error));
         }
         drop(keep);
         Ok(held)
@@ -102,32 +108,72 @@ impl Held {
         Moment::from_nanos(self.ends_at.load(Ordering::Acquire))
     }
 
+    pub(crate) fn turn_ends_at(&self) -> Moment {
+        Moment::from_nanos(self.turn_ends_at.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.loss.get().is_some()
+    }
+
     pub(crate) fn holds_at(&self, now: Moment) -> bool {
-        !self.lost.is_up() && now < self.ends_at()
+        !self.is_lost() && now < self.ends_at()
     }
 
     /// The same now; the clock is only read if the hold ends by time.
     pub(crate) fn holds(&self, clock: &Clock) -> bool {
-        !self.lost.is_up() && (self.ends_at() == Moment::NEVER || clock.now() < self.ends_at())
+        !self.is_lost() && (self.ends_at() == Moment::NEVER || clock.now() < self.ends_at())
+    }
+
+    /// What has ended it by this moment, if anything has.
+    pub(crate) fn over_at(&self, now: Moment) -> Option<Loss> {
+        if now >= self.ends_at() {
+            Some(Loss::Expired)
+        } else {
+            (now >= self.turn_ends_at()).then_some(Loss::MaximumHold)
+        }
+    }
+
+    /// Why it does not hold any more, and since when; only the clock may have told so yet.
+    pub(crate) fn loss(&self) -> (Loss, Moment) {
+        if !self.line.house.is_this_process() {
+            let why = "this process was forked from the one that holds it";
+            return (Loss::TakenAway(why.into()), Moment::from_nanos(0));
+        }
+        self.loss.get().cloned().unwrap_or_else(|| (Loss::Expired, self.ends_at()))
+    }
+
+    /// Whether the engine said that it is not ours any more.
+    pub(crate) fn was_taken_away(&self) -> bool {
+        matches!(self.loss.get(), Some((Loss::TakenAway(_), _)))
     }
 
     /// What its guards are told when it does not hold any more.
     pub(crate) fn lost_error(&self) -> Error {
-        lost_error(&self.line, self.loss.get().unwrap_or(&Loss::Expired))
+        lost_error(&self.line, &self.loss().0)
     }
 
-    /// Ends when the hold is lost.
-    pub(crate) async fn lost(&self) -> Loss {
-        self.lost.raised().await;
-        self.loss.get().cloned().unwrap_or(Loss::Expired)
+    /// Ends when the hold was lost and that was noticed.
+    pub(crate) fn told(&self) -> Raised<'_> {
+        self.lost.raised()
     }
 
-    /// A new turn begins, with its own maximum.
-    pub(crate) fn begin_turn(self: &Arc<Self>, now: Moment, turn_ends_at: Moment) {
-        let mut keep = locked(&self.keep);
-        keep.turn_ends_at = turn_ends_at;
-        // It was watched before, so the thread is there and this cannot fail.
-        let _ = self.watch(&keep, now);
+    /// From now on the turn ends at this moment. For the line, which holds its mutex.
+    pub(crate) fn end_turn_at(&self, ends_at: Moment, clock: &Clock) {
+        let before = self.turn_ends_at();
+        if before == ends_at {
+            return;
+        }
+        self.turn_ends_at.store(ends_at.as_nanos(), Ordering::Release);
+        if ends_at < before {
+            // It was watched before, so the thread is there and this cannot fail.
+            let _ = self.watch(&locked(&self.keep), clock.now());
+        }
+    }
+
+    /// Notes why it was lost, unless it was before. For the line, which holds its mutex.
+    pub(crate) fn note_loss(&self, loss: Loss, now: Moment) -> bool {
+        self.loss.set((loss, now.min(self.ends_at()))).is_ok()
     }
 
     /// Takes the claim out of keeping in order to give it back.
@@ -160,6 +206,7 @@ impl Held {
 
     #[cfg(unix)]
     pub(crate) fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
+        self.line.house.check_process()?;
         match &locked(&self.keep).claim {
             Hands::Ours(claim) => claim.descriptor(),
             Hands::Renewal { .. } => Err(Error::new(
@@ -179,22 +226,28 @@ impl Held {
         if !matches!(keep.claim, Hands::Ours(_) | Hands::Renewal { then: Then::Keep }) {
             return Moment::NEVER;
         }
-        let loss = if now >= keep.turn_ends_at {
-            Loss::MaximumHold
-        } else if now >= self.ends_at() {
-            Loss::Expired
-        } else {
-            let renewal = Hands::Renewal { then: Then::Keep };
-            if now >= keep.renew_at
-                && let Hands::Ours(claim) = std::mem::replace(&mut keep.claim, renewal)
-            {
-                self.line.house.steward.adopt(errand::renew(Arc::clone(self), claim));
+        if let Some(loss) = self.over_at(now) {
+            drop(keep);
+            self.lose(&loss);
+            keep = locked(&self.keep);
+            // Otherwise another turn has begun meanwhile.
+            if self.is_lost() || self.over_at(now).is_some() {
+                return Moment::NEVER;
             }
-            return self.next_due(&keep);
-        };
-        drop(keep);
-        self.lose(loss);
-        Moment::NEVER
+        }
+        let steward = &self.line.house.steward;
+        if now >= keep.renew_at && steward.ready().is_err() {
+            // There may be a thread for it in a moment.
+            keep.renew_at = now + RENEW_LATER;
+        } else if now >= keep.renew_at {
+            match std::mem::replace(&mut keep.claim, Hands::Renewal { then: Then::Keep }) {
+                Hands::Ours(claim) => {
+                    steward.adopt_if_ready(errand::renew(Arc::clone(self), claim));
+                }
+                hands => keep.claim = hands,
+            }
+        }
+        self.next_due(&keep)
     }
 
     /// A renewal came back with a longer lease. Gives the claim back if it is to be released.
@@ -206,10 +259,10 @@ impl Held {
     ) -> Option<Box<dyn Claim>> {
         if self.line.house.clock.now() >= self.ends_at() {
             // However short, there was a gap.
-            self.lose(Loss::Expired);
+            self.lose(&Loss::Expired);
         }
         let mut keep = locked(&self.keep);
-        if self.lost.is_up() || !matches!(keep.claim, Hands::Renewal { then: Then::Keep }) {
+        if self.is_lost() || !matches!(keep.claim, Hands::Renewal { then: Then::Keep }) {
             return Some(claim);
         }
         let (ends_at, renew_at) = terms_of(lease, sent_at);
@@ -233,20 +286,20 @@ impl Held {
         self.holds_at(now) && matches!(keep.claim, Hands::Renewal { then: Then::Keep })
     }
 
-    /// The hold is over though nobody asked: tells the guard, frees the line, cleans up.
-    pub(crate) fn lose(self: &Arc<Self>, loss: Loss) {
-        if self.loss.set(loss).is_err() {
-            return;
-        }
-        let house = &self.line.house;
+    /// The hold is over though nobody asked: tells the guards, frees the line, cleans up. Nothing of that if
+    /// only time ended it, and its turn ended before: the next turn has a maximum of its own, and what is
+    /// released is not lost.
+    pub(crate) fn lose(self: &Arc<Self>, loss: &Loss) {
+        let line = &self.line;
+        let Some(left) = line.lose(self, loss) else { return };
         self.lost.raise();
-        if let Some(loss) = self.loss.get() {
-            house.observers.tell(&Event::Lost { key: self.line.key(), loss });
-        }
+        line.house.observers.tell(&Event::Lost { key: line.key(), loss });
         if let Taken::Claim(claim) = self.take() {
-            house.steward.adopt(give_back::giving_back(self.line.clone(), claim));
+            give_back::give_back_behind(line, claim);
         }
-        self.line.lost(self);
+        if let Left::Waiting = left {
+            line.entrust(errand::ask(line.clone()));
+        }
     }
 
     /// Has the clock's thread [look](Self::due) in time.
@@ -259,7 +312,7 @@ impl Held {
             Hands::Ours(_) => keep.renew_at,
             Hands::Renewal { .. } | Hands::GivenBack(_) | Hands::Nobody => Moment::NEVER,
         };
-        renew_at.min(self.ends_at()).min(keep.turn_ends_at)
+        renew_at.min(self.ends_at()).min(self.turn_ends_at())
     }
 }
 
@@ -301,8 +354,6 @@ fn terms_of(lease: Lease, sent_at: Moment) -> (Moment, Moment) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

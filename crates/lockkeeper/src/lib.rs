@@ -22,6 +22,7 @@ mod alarm;
 mod ask;
 mod at_hand;
 mod book;
+mod caught;
 pub mod clock;
 mod errand;
 mod fork;

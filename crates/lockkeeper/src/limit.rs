@@ -15,8 +15,9 @@ use std::{
 pub(crate) use self::standing::{CallLimit, Limit};
 
 use crate::{
-    alarm::Alarms,
+    alarm::{Alarms, Moved},
     book::{self, Entry},
+    caught::{Caught, caught},
     clock::Moment,
     engine::Answers,
     error::{Error, ErrorKind, Result},
@@ -25,30 +26,34 @@ use crate::{
 };
 
 impl House {
-    /// Gives a call up when its answer takes too long.
-    pub(crate) fn limited<F>(&self, call: F) -> Limited<'_, F> {
+    /// Makes a call, and gives it up when its answer takes too long.
+    pub(crate) fn limited<F>(&self, call: impl FnOnce() -> F) -> Limited<'_, F> {
         self.limited_to(self.answer_within, call)
     }
 
     /// The same for a renewal while the lease still lasts for so long: at most half of that, so
     /// that there is time for another try.
-    pub(crate) fn limited_in_lease<F>(&self, left: Duration, call: F) -> Limited<'_, F> {
+    pub(crate) fn limited_in_lease<F>(
+        &self,
+        left: Duration,
+        call: impl FnOnce() -> F,
+    ) -> Limited<'_, F> {
         let half = book::rounded_down(left / 2);
         self.limited_to(self.answer_within.min(half), call)
     }
 
-    fn limited_to<F>(&self, limit: Duration, call: F) -> Limited<'_, F> {
+    fn limited_to<F>(&self, limit: Duration, call: impl FnOnce() -> F) -> Limited<'_, F> {
         let rest = match self.profile.answers {
             Answers::AtOnce => None,
             Answers::Later => Some(self.alarms.rest(limit)),
         };
-        Limited { call, rest }
+        Limited { call: caught(call), rest }
     }
 }
 
 /// A call with a limit; the call is dropped when that is over.
 pub(crate) struct Limited<'a, F> {
-    call: F,
+    call: Caught<F>,
     rest: Option<Rest<'a>>,
 }
 
@@ -108,7 +113,10 @@ impl Future for Rest<'_> {
                 this.set = Some(Set { entry, ends_at });
             }
             Some(set) if this.alarms.is_over(set.ends_at) => return Poll::Ready(()),
-            Some(set) => this.alarms.move_limit(set.entry, waker),
+            Some(set) => match this.alarms.move_limit(set.entry, waker) {
+                Moved::InTime => {}
+                Moved::TooLate => return Poll::Ready(()),
+            },
         }
         Poll::Pending
     }

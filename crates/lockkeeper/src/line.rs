@@ -4,40 +4,43 @@
 //! with the next fence of the grant, until nobody here wants it, the numbers are used up, or it
 //! has been kept from other processes for long enough. That is what makes a hot key cheap.
 
+mod give_up;
+mod queue;
+mod sharing;
 mod state;
+mod turns;
 
 use std::{
     borrow::Cow,
-    future::poll_fn,
+    pin::Pin,
     sync::{Arc, Mutex},
-    task::{Poll, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
-pub(crate) use self::state::Word;
-use self::state::{Stage, State, Tenure};
+use self::{
+    queue::Queue,
+    state::{Stage, State},
+};
+pub(crate) use self::{
+    state::Word,
+    turns::{Ended, Left, Offer, Unwanted, Why},
+};
 use crate::{
     at_hand::AtHand,
-    clock::Moment,
-    engine::{Claim, Grant, Lease, Patience},
-    errand,
-    error::{Call, Error, ErrorKind, Result},
-    event::Event,
-    held::{Held, Taken},
+    engine::{Answers, Claim, Patience},
+    error::{Call, Error, ErrorKind},
+    held::Held,
     key::Key,
     limit::Limit,
     locks::House,
     next_look::NextLook,
-    roll::{Place, Roll},
-    seat::{Answer, Seat, Terms, Wish},
-    sync::{keep_waker, locked},
+    roll::Place,
+    seat::{Answer, Seat, Wish},
+    sync::{keep_waker, locked, wake},
     ticket::Ticket,
     turn::Turn,
 };
-
-/// How long one process may pass a key on among its own tasks before it asks the engine again,
-/// and so lets others have a turn. The number of turns is bound by the fences of the grant.
-const PASS_ON_FOR: Duration = Duration::from_millis(100);
 
 /// A line and the house it belongs to. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -57,24 +60,6 @@ pub(crate) struct LineRecord {
 
 /// A claim that was given back and can begin again.
 pub(crate) type Spare = Option<Box<dyn Claim>>;
-
-/// What came of ending a turn.
-#[derive(Debug)]
-#[must_use = "a hold that is not passed on must be released"]
-pub(crate) enum Ended {
-    /// The hold serves another turn.
-    GoesOn,
-    /// Nobody here may have it next: the hold must be [released](crate::give_back::release).
-    Last,
-    /// The hold was lost before.
-    Lost,
-}
-
-/// A grant that nobody can use.
-pub(crate) struct Unwanted {
-    pub(crate) claim: Box<dyn Claim>,
-    pub(crate) error: Option<Error>,
-}
 
 /// What came of joining.
 pub(crate) enum Joined<'a> {
@@ -112,13 +97,19 @@ impl Line {
                 line = Cow::Owned(Self::new(Arc::clone(&self.house), record));
                 continue;
             }
-            if let Some(shared) = state.shared_with(&seat.wish) {
-                return Joined::Again(shared);
+            match state.share_with(&seat.wish, &self.house.clock) {
+                None => {}
+                Some(Ok(turn)) => return Joined::Again(turn),
+                Some(Err((held, loss))) => {
+                    drop(state);
+                    held.lose(&loss);
+                    continue;
+                }
             }
             let opens = matches!(state.stage, Stage::Idle);
             if opens {
                 state.stage = Stage::Asking;
-                state.word = Word::Nothing;
+                (state.word, state.was_late) = (Word::Nothing, false);
             } else if seat.wish.patience == Patience::Tries && !state.would_try_at_once() {
                 return Joined::Busy;
             } else if let Some(seat) = Arc::get_mut(&mut seat) {
@@ -140,7 +131,7 @@ impl Line {
     /// the steward has it instead.
     pub(crate) fn keep_at_hand(&self, at_hand: &Arc<AtHand>) {
         let mut state = locked(&self.record.state);
-        if state.queue.iter().nth(1).is_some() {
+        if state.queue.has_second() {
             drop(state);
             return at_hand.hand_over(&self.house.steward);
         }
@@ -156,7 +147,7 @@ impl Line {
         let errand = if state.is_deserted() { state.errand.take() } else { None };
         drop(state);
         drop(seat);
-        errand.into_iter().for_each(Waker::wake);
+        errand.into_iter().for_each(wake);
     }
 
     /// The first in line, with what it can ask with; if nobody is there, the line is idle from now on.
@@ -187,100 +178,6 @@ impl Line {
         }
     }
 
-    /// The ttl that the first in line wants: not always the one who was first when a claim was made.
-    pub(crate) fn first_ttl(&self) -> Duration {
-        let state = locked(&self.record.state);
-        let terms =
-            state.queue.first().map_or(&self.house.terms, |seat| seat.wish.terms(&self.house));
-        terms.ttl
-    }
-
-    /// The engine granted a claim made on these terms: the first in line gets its turn.
-    pub(crate) fn granted(
-        &self,
-        claim: Box<dyn Claim>,
-        grant: &Grant,
-        sent_at: Moment,
-        terms: Option<Arc<Terms>>,
-    ) -> Result<(), Unwanted> {
-        let now = match grant.lease {
-            Lease::For(_) => self.house.clock.now(),
-            // Such a hold cannot have run out since, so the older moment will do.
-            Lease::WithSession { .. } => sent_at,
-        };
-        let mut state = locked(&self.record.state);
-        let turn_ends_at = match state.queue.first() {
-            Some(seat) if seat.wish.terms == terms => seat.wish.turn_ends_at(now),
-            _ => return Err(Unwanted { claim, error: None }),
-        };
-        let held = Held::keep(self, claim, grant, sent_at, turn_ends_at)?;
-        if !held.holds_at(now) {
-            // Bound to be ours: nobody else knows of this hold yet.
-            if let Taken::Claim(claim) = held.take() {
-                let ttl = terms.as_deref().unwrap_or(&self.house.terms).ttl;
-                return Err(Unwanted { claim, error: Some(too_late(ttl)) });
-            }
-        }
-        let tenure = Tenure {
-            held,
-            terms,
-            n_turns: 0,
-            n_fences: grant.n_fences,
-            pass_on_until: self.house.clock.rough() + PASS_ON_FOR,
-            has_maximum: false,
-            owner: None,
-        };
-        state.word = Word::Busy;
-        let before = std::mem::replace(&mut state.stage, Stage::Held(tenure));
-        let wakers = state.begin_turn();
-        drop(state);
-        drop(before);
-        self.house.observers.tell(&Event::Granted { key: self.key(), fence: grant.fence });
-        wakers.wake();
-        Ok(())
-    }
-
-    /// A turn is over. Passes the lock on to the next in line if that may be.
-    pub(crate) fn end_turn(&self, held: &Arc<Held>, number: u64) -> Ended {
-        let mut guarded = locked(&self.record.state);
-        let state = &mut *guarded;
-        // If it was lost, the line has moved on without it.
-        let Some(tenure) = state.tenure_of(held) else { return Ended::Lost };
-        if tenure.n_turns != number + 1 {
-            return Ended::GoesOn;
-        }
-        if let Some(next) = state.queue.first()
-            && tenure.may_pass_on_to(&next.wish, &self.house.clock)
-        {
-            if tenure.has_maximum || next.wish.maximum_hold.is_some() {
-                let now = self.house.clock.now();
-                held.begin_turn(now, next.wish.turn_ends_at(now));
-            }
-            let fence = held.fence_of(tenure.n_turns);
-            let wakers = state.begin_turn();
-            drop(guarded);
-            self.house.observers.tell(&Event::Passed { key: self.key(), fence });
-            wakers.wake();
-            return Ended::GoesOn;
-        }
-        let before = std::mem::replace(&mut state.stage, Stage::Asking);
-        drop(guarded);
-        drop(before);
-        Ended::Last
-    }
-
-    /// The hold was lost: those who wait are served by a new claim, the guard is on its own.
-    pub(crate) fn lost(&self, held: &Arc<Held>) {
-        let mut state = locked(&self.record.state);
-        if state.tenure_of(held).is_none() {
-            return;
-        }
-        let before = std::mem::replace(&mut state.stage, Stage::Asking);
-        drop(state);
-        drop(before);
-        self.house.steward.adopt(errand::ask(self.clone()));
-    }
-
     /// Answers this seat, if it is still the first in line: it may have left meanwhile, and the one
     /// behind it asked for something else.
     pub(crate) fn answer_first(&self, seat: &Arc<Seat>, answer: Answer) {
@@ -291,19 +188,41 @@ impl Line {
         let answered = state.queue.pop_first();
         drop(state);
         drop(answered);
-        seat.answer(answer).into_iter().for_each(Waker::wake);
+        seat.answer(answer).into_iter().for_each(wake);
     }
 
-    /// Answers everyone in line with an error that asking again would not mend.
-    pub(crate) fn fail(&self, error: &Error) {
+    /// Answers everyone in line whose ttl is such with an error that asking again would not mend. Whether
+    /// anybody is left.
+    pub(crate) fn fail(
+        &self,
+        is_such: impl Fn(Duration) -> bool,
+        error: impl Fn(Duration) -> Error,
+    ) -> bool {
+        let ttl_of = |seat: &Seat| seat.wish.terms(&self.house).ttl;
         let mut state = locked(&self.record.state);
-        state.word = Word::Nothing;
-        // One by one: the places of those who are answered must not come up again in a new queue.
-        let failed: Vec<_> = std::iter::from_fn(|| state.queue.pop_first()).collect();
+        let failed = state.queue.take_those(|seat| is_such(ttl_of(seat)));
+        let is_left = state.queue.first().is_some();
+        let before =
+            if is_left { None } else { Some(std::mem::replace(&mut state.word, Word::Nothing)) };
         drop(state);
+        drop(before);
         for seat in failed {
-            let waker = seat.answer(Answer::Failed(error.echo()));
-            waker.into_iter().for_each(Waker::wake);
+            let waker = seat.answer(Answer::Failed(error(ttl_of(&seat))));
+            waker.into_iter().for_each(wake);
+        }
+        is_left
+    }
+
+    /// Notes that a grant came only after this long, too late for some. If that happens twice without a turn
+    /// in between, those are told: else everyone behind them would wait as long as they do.
+    pub(crate) fn note_late(&self, took: Duration) {
+        let mut state = locked(&self.record.state);
+        let before = std::mem::replace(&mut state.word, Word::Late(took));
+        let was_late = std::mem::replace(&mut state.was_late, true);
+        drop(state);
+        drop(before);
+        if was_late {
+            self.fail(|ttl| ttl <= took, |ttl| self.too_late(ttl));
         }
     }
 
@@ -313,40 +232,72 @@ impl Line {
         let _before = std::mem::replace(&mut locked(&self.record.state).word, word);
     }
 
-    /// Why one whose time is over has not got it.
-    pub(crate) fn why_not(&self) -> Error {
+    /// Why one who wants this ttl has not got it when its time is over.
+    pub(crate) fn why_not(&self, seat: &Seat) -> Error {
+        let ttl = seat.wish.terms(&self.house).ttl;
         match &locked(&self.record.state).word {
-            Word::Busy => Error::new(ErrorKind::TimedOut, "it was busy"),
             Word::Trouble(error) => error.echo(),
-            Word::Nothing => {
+            Word::Late(took) if ttl <= *took => self.too_late(ttl),
+            // An engine that answers at once has nothing to say before it is asked.
+            Word::Nothing if self.house.profile.answers == Answers::Later => {
                 let error = Error::new(ErrorKind::Unreachable, "no answer in the time there was");
                 self.house.error_at(error, self.key(), Call::Acquire)
+            }
+            Word::Busy | Word::Late(_) | Word::Nothing => {
+                Error::new(ErrorKind::TimedOut, "it was busy")
             }
         }
     }
 
+    /// What one is told whose ttl was over when the engine answered.
+    pub(crate) fn too_late(&self, ttl: Duration) -> Error {
+        let ttl = humantime::format_duration(ttl);
+        let message = format!(
+            "the answer took longer than the ttl of {ttl}; the engine is too slow, or the ttl too short"
+        );
+        let error = Error::new(ErrorKind::Unreachable, message);
+        self.house.error_at(error, self.key(), Call::Acquire)
+    }
+
     /// Ends when no claim needs to wait for this line.
-    pub(crate) async fn deserted(&self) {
-        poll_fn(|context| {
-            let state = locked(&self.record.state);
-            if state.is_deserted() {
-                return Poll::Ready(());
-            }
-            keep_waker(state, |state| &mut state.errand, context.waker());
-            Poll::Pending
-        })
-        .await;
+    pub(crate) fn deserted(&self) -> Deserted<'_> {
+        Deserted(self)
+    }
+}
+
+/// Ends when no claim needs to wait for a line; for one errand at a time.
+pub(crate) struct Deserted<'a>(&'a Line);
+
+impl Future for Deserted<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let state = locked(&self.0.record.state);
+        if state.is_deserted() {
+            return Poll::Ready(());
+        }
+        keep_waker(state, |state| &mut state.errand, context.waker());
+        Poll::Pending
+    }
+}
+
+impl Drop for Deserted<'_> {
+    fn drop(&mut self) {
+        // A waker keeps its task: it must not stay behind. In a forked child the mutex may be locked for ever.
+        if self.0.house.is_this_process() {
+            let _waker = locked(&self.0.record.state).errand.take();
+        }
     }
 }
 
 impl LineRecord {
     pub(crate) fn new(key: Key) -> Self {
-        let queue = Roll::default();
         let state = State {
-            queue,
+            queue: Queue::default(),
             stage: Stage::Idle,
             spare: None,
             word: Word::Nothing,
+            was_late: false,
             errand: None,
             at_hand: None,
         };
@@ -370,12 +321,4 @@ impl LineRecord {
         }
         matches!(state.stage, Stage::Closed)
     }
-}
-
-fn too_late(ttl: Duration) -> Error {
-    let ttl = humantime::format_duration(ttl);
-    let message = format!(
-        "the answer took longer than the ttl of {ttl}; the engine is too slow, or the ttl too short"
-    );
-    Error::new(ErrorKind::Unreachable, message)
 }

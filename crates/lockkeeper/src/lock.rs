@@ -9,7 +9,7 @@ use crate::{
     guard::Guard,
     key::Key,
     line::Line,
-    locks::House,
+    locks::{House, refused_after_fork},
     seat::{OwnerNumber, Terms, Wish},
     ticket::Wait,
 };
@@ -49,20 +49,28 @@ impl Lock {
     /// How long the lock outlives a holder that dies (100 ms to 24 h; the default is 10 s, in
     /// Redisson's dialect 30 s). It is renewed every third of that. Engines whose locks end with the
     /// process need no ttl.
+    ///
+    /// Tasks of one process that want the same key share one claim at the engine. A task whose ttl differs from
+    /// the ttl of the task before it has its turn when the engine has confirmed the other ttl: that is one call
+    /// more. Engines whose claims cannot do that are asked for the lock anew.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.change_terms(|terms| terms.ttl = ttl);
         self
     }
 
-    /// Caps the hold: after this long it is lost, however busy the work is. Off by default.
+    /// Caps the hold of the guard: after this long the lock is lost, however busy the work is. Off by default.
+    ///
+    /// Each guard has its own maximum, also the guards of one [`Owner`](crate::Owner): a guard that came in
+    /// again ends at its own maximum, and the lock is freed when the last of them ends.
     #[must_use]
     pub fn maximum_hold(mut self, maximum: Duration) -> Self {
         self.maximum_hold = Some(maximum);
         self
     }
 
-    /// Takes a free lock ahead of those who wait, instead of first come, first served.
+    /// Takes a free lock ahead of those who wait in other processes, instead of first come, first served. The
+    /// tasks of one process are served in order, and the first of them decides how the engine is asked.
     #[must_use]
     pub fn barging(mut self) -> Self {
         self.change_terms(|terms| terms.order = Order::Barging);
@@ -70,6 +78,10 @@ impl Lock {
     }
 
     /// What `who` shows for this holder; by default the program's name. At most 256 bytes.
+    ///
+    /// Tasks of one process that want the same key share one claim at the engine, and `who` shows the label of
+    /// the task that the claim was made for. So when the lock was passed on inside the process, `who` may show
+    /// the label of another task of that process.
     #[must_use]
     pub fn label(mut self, label: &str) -> Self {
         self.change_terms(|terms| terms.label = label.into());
@@ -80,7 +92,8 @@ impl Lock {
     ///
     /// # Errors
     /// [`ErrorKind::BadKey`] and [`ErrorKind::BadOptions`] at once; [`ErrorKind::Refused`] when the
-    /// engine says no; [`ErrorKind::Unreachable`] when it has not answered for one ttl.
+    /// engine says no; [`ErrorKind::Unreachable`] when it has not answered for one ttl of this lock, or when
+    /// its answers take longer than that ttl.
     ///
     /// # Cancel safety
     /// Dropping the future at any point leaves nothing behind: a place in line is given up, a lock
@@ -101,11 +114,12 @@ impl Lock {
         self.ask(Patience::Tries, Moment::NEVER).await
     }
 
-    /// Waits its turn for at most `limit`.
+    /// Waits its turn for at most `limit`. A limit of 0 is one attempt, as [`try_acquire`](Self::try_acquire)
+    /// makes it.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] when it was busy all the time, [`ErrorKind::Unreachable`] when the
-    /// engine had not answered by then; otherwise as [`acquire`](Self::acquire).
+    /// engine was asked and had not answered by then; otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -124,15 +138,31 @@ impl Lock {
         give_up_at: Option<Moment>,
         limit: Duration,
     ) -> Result<Guard> {
-        let line = self.line()?;
+        let (key, engine) = self.line().map(|line| (line.key(), line.house.profile.engine))?;
+        let timed_out =
+            |message: String| Error::new(ErrorKind::TimedOut, message).about(engine, key);
+        if limit.is_zero() {
+            // There is no time to wait, and always time to ask.
+            let guard = self.try_acquire().await?;
+            return guard.ok_or_else(|| timed_out(format!("{key:?} is busy")));
+        }
         self.wait_until(give_up_at.unwrap_or(Moment::NEVER)).await.map_err(|error| {
             if error.kind() != ErrorKind::TimedOut {
                 return error;
             }
-            let (key, engine) = (line.key(), line.house.profile.engine);
-            let message = format!("{key:?} was busy for {}", humantime::format_duration(limit));
-            Error::new(ErrorKind::TimedOut, message).about(engine, key)
+            timed_out(format!("{key:?} was busy for {}", humantime::format_duration(limit)))
         })
+    }
+
+    /// Whether it is too late to ask for this lock: there was some time, and it is over.
+    pub(crate) fn check_time(&self, give_up_at: Option<Moment>, limit: Duration) -> Result<()> {
+        let (line, end) = (self.line()?, give_up_at.unwrap_or(Moment::NEVER));
+        if limit.is_zero() || !line.house.alarms.is_over(end) {
+            return Ok(());
+        }
+        let (key, limit) = (line.key(), humantime::format_duration(limit));
+        let message = format!("no time was left to ask for {key:?}: the other keys took {limit}");
+        Err(Error::new(ErrorKind::TimedOut, message).about(line.house.profile.engine, key))
     }
 
     async fn wait_until(&self, give_up_at: Moment) -> Result<Guard> {
@@ -161,7 +191,8 @@ impl Lock {
     fn line(&self) -> Result<&Line> {
         self.line.as_ref().map_err(|BadKey(name)| match Key::from_arc(Arc::clone(name)) {
             Err(error) => error,
-            Ok(key) => Error::new(ErrorKind::BadKey, format!("{key:?} is no key")),
+            // The name is a good one, so it is the process that is not.
+            Ok(_) => refused_after_fork(),
         })
     }
 

@@ -5,7 +5,7 @@ mod builder;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,7 +18,7 @@ use crate::{
     engine::{Engine, Inspector, Listed, Mode, OwnerId, Profile, Request, Who},
     error::{Call, Error, Result},
     event::Observers,
-    fork::Origin,
+    fork::{self, Origin},
     key::Key,
     line::LineRecord,
     lock::Lock,
@@ -120,9 +120,9 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
     pub async fn who(&self, key: &str) -> Result<Who> {
-        let key = Key::new(key)?;
+        let (key, inspector) = (Key::new(key)?, self.inspector()?);
         let now = self.house.clock.now();
-        let who = self.house.limited(self.inspector()?.who(&key, now)).await;
+        let who = self.house.limited(|| inspector.who(&key, now)).await;
         who.map_err(|error| self.house.error_at(error, &key, Call::Inspect))
     }
 
@@ -131,8 +131,8 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
     pub async fn list(&self) -> Result<Vec<Listed>> {
-        let now = self.house.clock.now();
-        let list = self.house.limited(self.inspector()?.list(now)).await;
+        let (inspector, now) = (self.inspector()?, self.house.clock.now());
+        let list = self.house.limited(|| inspector.list(now)).await;
         list.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
     }
 
@@ -141,8 +141,8 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine has nothing to tidy.
     pub async fn tidy(&self, idle: Duration) -> Result<usize> {
-        let now = self.house.clock.now();
-        let tidied = self.house.limited(self.inspector()?.tidy(idle, now)).await;
+        let (now, inspector) = (self.house.clock.now(), self.inspector()?);
+        let tidied = self.house.limited(|| inspector.tidy(idle, now)).await;
         tidied.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
     }
 
@@ -153,8 +153,16 @@ impl Locks {
         (next != Moment::NEVER).then(|| next.since(self.house.clock.now()))
     }
 
-    /// Waits until what was given back is confirmed, for as long as one answer may take.
-    pub(crate) async fn settle(&self) {
+    /// Waits until the engine has confirmed what dropped guards gave back and what was given up half-way, for
+    /// as long as [one answer](LocksBuilder::answer_within) may take.
+    ///
+    /// For a program that is about to end: over a network, all of that goes on in the background, and a program
+    /// that ends first leaves the key to its lease. [`blocking::Locks`](crate::blocking::Locks) does it when the
+    /// last clone is dropped.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; what is left goes on in the background.
+    pub async fn settle(&self) {
         if self.house.is_this_process() {
             self.house.settle().await;
         }
@@ -177,7 +185,7 @@ const KEPT_LINES: usize = 1024;
 /// What everything made from one [`Locks`] shares.
 #[derive(Debug)]
 pub(crate) struct House {
-    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) engine: Arc<dyn Engine>,
     pub(crate) profile: Profile,
     /// Where the locks are, as the URL says it.
     place: String,
@@ -213,6 +221,8 @@ impl House {
 
     /// The line of the key with this name.
     pub(crate) fn line_of(&self, name: &str) -> Result<Arc<LineRecord>> {
+        // In a forked child the mutex may be locked for ever.
+        self.check_process()?;
         // Known names need no new key; the guard must be gone before the other way is taken.
         let known = locked(&self.lines).get(name).map(Arc::clone);
         known.map_or_else(|| Ok(self.line(&Key::new(name)?)), Ok)
@@ -224,14 +234,23 @@ impl House {
         if let Some(line) = lines.get(key.as_str()) {
             return Arc::clone(line);
         }
+        let mut closed = Vec::new();
         if lines.len() >= lines.capacity().max(KEPT_LINES) {
             // Only when the table would have to grow: so the cost is spread over all the keys
             // that were added since.
-            lines.retain(|_, line| !line.close_if_idle());
+            closed.extend(lines.extract_if(|_, line| line.close_if_idle()));
         }
         let line = Arc::new(LineRecord::new(key.clone()));
         lines.insert(key.clone(), Arc::clone(&line));
+        // A line may have a claim to spare, and an engine's claim may do anything when dropped.
+        drop(lines);
+        drop(closed);
         line
+    }
+
+    /// Whether something is still done for a key that nobody here wants any more.
+    pub(crate) fn is_winding_up(&self) -> bool {
+        locked(&self.lines).values().any(|line| line.is_winding_up())
     }
 
     pub(crate) fn next_number(&self) -> u64 {
@@ -252,6 +271,23 @@ impl House {
         if self.is_this_process() {
             return Ok(());
         }
-        Err(Error::refused("these locks were opened before a fork; connect again in the child"))
+        Err(refused_after_fork())
+    }
+}
+
+pub(crate) fn refused_after_fork() -> Error {
+    Error::refused("these locks were opened before a fork; connect again in the child")
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        if self.is_this_process() {
+            return;
+        }
+        // A forked child: everything that an engine made is the parent's, and may be half-way through something.
+        let lines = self.lines.get_mut().unwrap_or_else(PoisonError::into_inner);
+        fork::leave(std::mem::take(lines));
+        fork::leave(Arc::clone(&self.engine));
+        self.partings.leave();
     }
 }

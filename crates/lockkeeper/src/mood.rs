@@ -27,8 +27,8 @@ pub(crate) struct Mood {
 }
 
 impl Mood {
-    /// How long to pause after this answer; `None` when there is no sense in asking again, which
-    /// everyone in line is then told.
+    /// How long to pause after this answer; `None` when there is no sense in asking again. Everyone in line
+    /// is told of trouble that will not pass, or that has lasted for their ttl.
     pub(crate) fn pause_after(
         &mut self,
         answer: Result<Option<Duration>>,
@@ -49,8 +49,8 @@ impl Mood {
                 let error = house.error_at(error, line.key(), Call::Acquire);
                 let now = house.clock.now();
                 let since = *self.troubled_since.get_or_insert(now);
-                if !error.may_pass() || now.since(since) >= line.first_ttl() {
-                    line.fail(&error);
+                let lasted = if error.may_pass() { now.since(since) } else { Duration::MAX };
+                if !line.fail(|ttl| ttl <= lasted, |_| error.echo()) {
                     return None;
                 }
                 let pause = self.pause_in_trouble();

@@ -6,7 +6,8 @@ use crate::{lock::Lock, locks::House, seat::OwnerNumber};
 
 /// Someone who may hold a key more than once at a time: every further acquire of a key it holds
 /// succeeds at once, with the same hold and the same fence. The lock is released with the last
-/// of its guards.
+/// of its guards. A hold that ran out is not shared, also if nobody was told of that yet: the owner
+/// then waits its turn like everybody else.
 ///
 /// Clones are the same owner. Without an owner nobody comes in twice: a task that asks for a key
 /// it holds waits for itself.

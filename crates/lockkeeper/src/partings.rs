@@ -10,7 +10,7 @@ use std::{
     fmt,
     future::poll_fn,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -20,8 +20,9 @@ use std::{
 use futures_lite::future;
 
 use crate::{
+    caught::{calling, polling},
     engine::{Claim, Released},
-    give_back,
+    fork, give_back,
     line::Line,
     locks::House,
     steward::Errand,
@@ -52,11 +53,28 @@ struct State {
     is_watched: bool,
 }
 
+/// Something of a line that the engine has not confirmed to be given back; counted while it lives.
+pub(crate) struct Unsettled {
+    pub(crate) line: Line,
+}
+
+impl Unsettled {
+    pub(crate) fn new(line: &Line) -> Self {
+        line.house.partings.n_open.fetch_add(1, Ordering::Relaxed);
+        Self { line: line.clone() }
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        self.line.house.partings.n_open.fetch_sub(1, Ordering::Release);
+    }
+}
+
 impl House {
     /// Gives a claim back: does as much as can be done at once, here; the rest needs nobody to wait.
-    pub(crate) fn part(self: &Arc<Self>, line: Line, claim: Box<dyn Claim>) {
-        self.partings.n_open.fetch_add(1, Ordering::Relaxed);
-        let Some(parting) = Parting::begin(line, claim) else { return };
+    pub(crate) fn part(self: &Arc<Self>, line: &Line, claim: Box<dyn Claim>) {
+        let Some(parting) = Parting::begin(Unsettled::new(line), claim) else { return };
         let mut state = locked(&self.partings.state);
         let oldest: [_; LOOKS] = std::array::from_fn(|_| state.under_way.pop_front());
         let round = state.round;
@@ -77,7 +95,7 @@ impl House {
             self.watch(state);
         } else {
             drop(state);
-            self.steward.adopt(parting.into_errand());
+            self.steward.adopt_if_ready(parting.into_errand());
         }
     }
 
@@ -85,29 +103,47 @@ impl House {
     fn watch(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let was_watched = std::mem::replace(&mut state.is_watched, true);
         drop(state);
-        if !was_watched {
-            self.steward.adopt(see_off(Arc::clone(self)));
+        if !was_watched && self.steward.adopt(see_off(Arc::clone(self))).is_err() {
+            // The next one tries again to find a thread for it.
+            locked(&self.partings.state).is_watched = false;
         }
     }
 
-    /// Waits until everything that was given back is confirmed, but not for longer than one answer
-    /// may take; the steward goes on with the rest.
+    /// Waits until everything that was given back or given up is confirmed, but not for longer than one
+    /// answer may take; the steward goes on with the rest.
     pub(crate) async fn settle(&self) {
         let under_way = std::mem::take(&mut locked(&self.partings.state).under_way);
         let under_way = under_way.into_iter().map(|(_, parting)| parting.into_errand());
-        let mut under_way: VecDeque<Errand> = under_way.collect();
+        let mut under_way = InHands { house: self, errands: under_way.collect() };
         let confirmed = async {
-            while let Some(errand) = under_way.front_mut() {
+            while let Some(errand) = under_way.errands.front_mut() {
                 errand.await;
-                under_way.pop_front();
+                under_way.errands.pop_front();
             }
-            while self.partings.n_open.load(Ordering::Acquire) > 0 {
+            while self.partings.n_open.load(Ordering::Acquire) > 0 || self.is_winding_up() {
                 // The steward has it in hands just now.
                 self.alarms.rest(Duration::from_millis(1)).await;
             }
         };
         future::or(confirmed, self.alarms.rest(self.answer_within)).await;
-        under_way.into_iter().for_each(|errand| self.steward.adopt(errand));
+    }
+}
+
+/// Errands in the hands of one who waits for them; what is left of them goes on without that one.
+struct InHands<'a> {
+    house: &'a House,
+    errands: VecDeque<Errand>,
+}
+
+impl Drop for InHands<'_> {
+    fn drop(&mut self) {
+        let errands = std::mem::take(&mut self.errands);
+        match self.house.is_this_process() {
+            true => {
+                errands.into_iter().for_each(|errand| self.house.steward.adopt_if_ready(errand));
+            }
+            false => fork::leave(errands),
+        }
     }
 }
 
@@ -117,7 +153,7 @@ async fn see_off(house: Arc<House>) {
         house.alarms.rest(MOMENT).await;
         for parting in house.partings.overdue() {
             if let Some(parting) = parting.look() {
-                house.steward.adopt(parting.into_errand());
+                house.steward.adopt_if_ready(parting.into_errand());
             }
         }
         let mut state = locked(&house.partings.state);
@@ -141,33 +177,37 @@ impl Partings {
         overdue
     }
 
-    fn confirmed_one(&self) {
-        self.n_open.fetch_sub(1, Ordering::Release);
+    /// In a forked child: leaves everything to the parent, whose it is.
+    pub(crate) fn leave(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        fork::leave(std::mem::take(&mut state.under_way));
     }
 }
 
 /// A claim on its way back.
 enum Parting {
     /// Its release was sent the quick way.
-    Sent(Line, Box<dyn Claim>),
+    Sent(Unsettled, Box<dyn Claim>),
     Errand(Errand),
 }
 
 impl Parting {
     /// Begins one, and answers what is left of it.
-    fn begin(line: Line, mut claim: Box<dyn Claim>) -> Option<Self> {
-        if unattended(|| claim.send_release()) {
-            return Some(Self::Sent(line, claim));
+    fn begin(unsettled: Unsettled, mut claim: Box<dyn Claim>) -> Option<Self> {
+        // What panics is sent at length.
+        if unattended(|| calling(|| claim.send_release())).unwrap_or(false) {
+            return Some(Self::Sent(unsettled, claim));
         }
-        Self::begin_errand(line, claim, Before::Nothing)
+        Self::begin_errand(unsettled, claim, Before::Nothing)
     }
 
-    fn begin_errand(line: Line, claim: Box<dyn Claim>, before: Before) -> Option<Self> {
+    fn begin_errand(unsettled: Unsettled, claim: Box<dyn Claim>, before: Before) -> Option<Self> {
         let errand = Box::pin(async move {
-            let released = give_back::give_back_at_last(&line, claim).await;
+            let line = &unsettled.line;
+            let released = give_back::give_back_at_last(line, claim).await;
             // It may be our own release before that it heard of.
             let is_repeated = matches!(before, Before::Unanswered);
-            confirmed(&line, if is_repeated { Released::Done } else { released });
+            confirmed(line, if is_repeated { Released::Done } else { released });
         });
         Self::Errand(errand).look()
     }
@@ -175,17 +215,17 @@ impl Parting {
     /// Looks whether it is done, without being told when it is; answers what is left.
     fn look(self) -> Option<Self> {
         match self {
-            Self::Sent(line, mut claim) => {
+            Self::Sent(unsettled, mut claim) => {
                 let mut context = Context::from_waker(Waker::noop());
-                match unattended(|| claim.poll_release(&mut context)) {
-                    Poll::Pending => Some(Self::Sent(line, claim)),
+                match unattended(|| polling(|| claim.poll_release(&mut context))) {
+                    Poll::Pending => Some(Self::Sent(unsettled, claim)),
                     Poll::Ready(Ok(Some(released))) => {
-                        line.keep_spare(claim);
-                        confirmed(&line, released);
+                        unsettled.line.keep_spare(claim);
+                        confirmed(&unsettled.line, released);
                         None
                     }
-                    Poll::Ready(Ok(None)) => Self::begin_errand(line, claim, Before::Nothing),
-                    Poll::Ready(Err(_)) => Self::begin_errand(line, claim, Before::Unanswered),
+                    Poll::Ready(Ok(None)) => Self::begin_errand(unsettled, claim, Before::Nothing),
+                    Poll::Ready(Err(_)) => Self::begin_errand(unsettled, claim, Before::Unanswered),
                 }
             }
             Self::Errand(mut errand) => {
@@ -198,24 +238,25 @@ impl Parting {
 
     /// The rest of it, for one who waits.
     fn into_errand(self) -> Errand {
-        let (line, mut claim) = match self {
-            Self::Sent(line, claim) => (line, claim),
+        let (unsettled, mut claim) = match self {
+            Self::Sent(unsettled, claim) => (unsettled, claim),
             Self::Errand(errand) => return errand,
         };
         Box::pin(async move {
+            let line = &unsettled.line;
             let answer = poll_fn(|context| claim.poll_release(context));
-            let released = match line.house.limited(answer).await {
+            let released = match line.house.limited(|| answer).await {
                 Ok(Some(released)) => {
                     line.keep_spare(claim);
                     released
                 }
-                Ok(None) => give_back::give_back_at_last(&line, claim).await,
+                Ok(None) => give_back::give_back_at_last(line, claim).await,
                 Err(_) => {
-                    give_back::give_back_at_last(&line, claim).await;
+                    give_back::give_back_at_last(line, claim).await;
                     Released::Done
                 }
             };
-            confirmed(&line, released);
+            confirmed(line, released);
         })
     }
 }
@@ -230,11 +271,10 @@ enum Before {
 /// Nothing is left to do for a claim; nobody waits for the answer, but observers hear of a loss.
 fn confirmed(line: &Line, released: Released) {
     drop(give_back::confirm(line, released));
-    line.house.partings.confirmed_one();
 }
 
 impl fmt::Debug for Partings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} partings", locked(&self.state).under_way.len())
+        write!(f, "{} partings", self.n_open.load(Ordering::Relaxed))
     }
 }

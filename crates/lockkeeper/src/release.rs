@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    caught::{calling, polling},
     engine::Claim,
     error::Result,
     give_back,
@@ -46,9 +47,10 @@ impl Release {
         let stage = match held.take() {
             Taken::Claim(mut claim) => {
                 let now = held.line.house.clock.now();
-                match claim.send_release() {
-                    true => Stage::Sent(Sent { claim, limit: CallLimit::new(now) }),
-                    false => Stage::errand(&held, Taken::Claim(claim)),
+                match calling(|| claim.send_release()) {
+                    Ok(true) => Stage::Sent(Sent { claim, limit: CallLimit::new(now) }),
+                    // What panics is sent at length, and told there if it panics again.
+                    Ok(false) | Err(_) => Stage::errand(&held, Taken::Claim(claim)),
                 }
             }
             taken => Stage::errand(&held, taken),
@@ -64,7 +66,7 @@ impl Future for Release {
         let Self { held, stage } = &mut *self;
         let line = &held.line;
         if let Stage::Sent(sent) = stage {
-            let answer = match sent.claim.poll_release(context) {
+            let answer = match polling(|| sent.claim.poll_release(context)) {
                 Poll::Ready(answer) => answer.transpose(),
                 Poll::Pending => Some(Err(ready!(sent.limit.poll(line, context)))),
             };
@@ -89,5 +91,9 @@ impl Future for Release {
 impl Drivable for Release {
     fn line(&self) -> &Line {
         &self.held.line
+    }
+
+    fn refusal(&self) -> Result<()> {
+        Err(self.held.lost_error())
     }
 }

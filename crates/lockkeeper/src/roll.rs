@@ -11,11 +11,17 @@ pub(crate) struct Roll<T> {
 }
 
 /// Where an entry stands. It stays valid, and harmless, after the entry has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     slot: u32,
     // Told apart from a later entry in the same slot.
     round: u32,
+}
+
+impl Place {
+    /// The least and the greatest in no order that means anything, but for looking up.
+    pub(crate) const LEAST: Self = Self { slot: 0, round: 0 };
+    pub(crate) const GREATEST: Self = Self { slot: u32::MAX, round: u32::MAX };
 }
 
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    clock::Moment,
+    clock::{Clock, Moment},
     engine::{Order, Patience},
     error::Error,
     locks::House,
@@ -15,8 +15,10 @@ use crate::{
     turn::Turn,
 };
 
-/// What a task wants of the lock; it is passed on only between equal terms.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a task wants of the lock. The tasks of a line share one claim, which is made on the terms of its
+/// first task and serves the others too. Of the terms, only the ttl concerns a lock that is held; the label
+/// is for people, and the order is a matter of asking.
+#[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) ttl: Duration,
     pub(crate) label: Arc<str>,
@@ -41,8 +43,9 @@ impl Wish {
         self.terms.as_deref().unwrap_or(&house.terms)
     }
 
-    pub(crate) fn turn_ends_at(&self, now: Moment) -> Moment {
-        self.maximum_hold.map_or(Moment::NEVER, |maximum| now + maximum)
+    /// The end of the maximum hold of a guard that begins now. The clock is only read if there is one.
+    pub(crate) fn guard_ends_at(&self, clock: &Clock) -> Moment {
+        self.maximum_hold.map_or(Moment::NEVER, |maximum| clock.now() + maximum)
     }
 }
 

@@ -74,10 +74,11 @@ impl Several {
         guards.all_held().map(Some)
     }
 
-    /// Waits until it has them all, for at most `limit` in all.
+    /// Waits until it has them all, for at most `limit` in all. A limit of 0 is one attempt for each.
     ///
     /// # Errors
-    /// As [`Lock::acquire_within`]; those it had are given back.
+    /// As [`Lock::acquire_within`], and [`ErrorKind::TimedOut`] when no time was left to ask for one of them;
+    /// those it had are given back.
     ///
     /// # Cancel safety
     /// As [`Lock::acquire`].
@@ -85,6 +86,9 @@ impl Several {
         let mut guards = self.no_guards_yet()?;
         let give_up_at = self.locks.first().and_then(|lock| lock.moment_in(limit));
         for lock in &self.locks {
+            if !guards.0.is_empty() {
+                lock.check_time(give_up_at, limit)?;
+            }
             guards.0.push(lock.acquire_until(give_up_at, limit).await?);
         }
         guards.all_held()

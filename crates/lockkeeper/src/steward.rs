@@ -17,7 +17,8 @@ use async_executor::Executor;
 
 use crate::{
     blocking::block_on,
-    fork::Origin,
+    error::{Call, Error, Result},
+    fork::{self, Origin},
     line::Line,
     sync::{Flag, locked},
 };
@@ -44,32 +45,62 @@ impl Steward {
         }
     }
 
+    /// Makes sure that there is a thread to see errands through. Once there is one, it stays.
+    ///
+    /// # Errors
+    /// If the system has none to spare; it may have at the next errand.
+    pub(crate) fn ready(&self) -> Result<()> {
+        let mut started = locked(&self.started);
+        if *started {
+            return Ok(());
+        }
+        let (executor, stop) = (Arc::clone(&self.executor), Arc::clone(&self.stop));
+        let spawned = thread::Builder::new().name("lockkeeper".into()).spawn(move || {
+            // A panic ends the errand it came from, not the others.
+            let work = || block_on(executor.run(stop.raised()));
+            while catch_unwind(AssertUnwindSafe(work)).is_err() {}
+        });
+        spawned.map_err(|source| Error::no_thread("the thread that looks after locks", source))?;
+        *started = true;
+        Ok(())
+    }
+
     /// Takes an errand over and sees it through.
+    ///
+    /// # Errors
+    /// If there is no thread for that. The errand is dropped then, and its claim frees itself.
     pub(crate) fn adopt<T: Send + 'static>(
         &self,
         errand: impl Future<Output = T> + Send + 'static,
-    ) {
+    ) -> Result<()> {
+        self.ready()?;
         self.executor.spawn(errand).detach();
-        let mut started = locked(&self.started);
-        if *started {
-            return;
-        }
-        let (executor, stop) = (Arc::clone(&self.executor), Arc::clone(&self.stop));
-        // A system that cannot spare a thread now may be able to at the next errand.
-        *started = thread::Builder::new()
-            .name("lockkeeper".into())
-            .spawn(move || {
-                // A panic ends the errand it came from, not the others.
-                let work = || block_on(executor.run(stop.raised()));
-                while catch_unwind(AssertUnwindSafe(work)).is_err() {}
-            })
-            .is_ok();
+        Ok(())
     }
 
-    /// Does as much of the errand as can be done at once, here; the rest is adopted.
+    /// The same for an errand that nobody depends on.
+    pub(crate) fn adopt_if_ready(&self, errand: impl Future<Output = ()> + Send + 'static) {
+        // Nobody is left to be told, and a claim that is dropped frees itself within its lease.
+        drop(self.adopt(errand));
+    }
+}
+
+impl Line {
+    /// Has the steward see through what is done for this line. If there is no thread for that, everyone in line
+    /// is told so.
+    pub(crate) fn entrust<T: Send + 'static>(
+        &self,
+        errand: impl Future<Output = T> + Send + 'static,
+    ) {
+        if let Err(error) = self.house.steward.adopt(errand) {
+            self.give_up(&self.house.error_at(error, self.key(), Call::Acquire));
+        }
+    }
+
+    /// Does as much of that as can be done at once, here; the rest is the steward's.
     pub(crate) fn start(&self, mut errand: Errand) {
         if errand.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            self.adopt(errand);
+            self.entrust(errand);
         }
     }
 }
@@ -77,8 +108,9 @@ impl Steward {
 impl Drop for Steward {
     fn drop(&mut self) {
         // In a forked child there is no thread to stop, and its mutexes may be locked for ever.
-        if self.origin.is_here() {
-            self.stop.raise();
+        match self.origin.is_here() {
+            true => self.stop.raise(),
+            false => fork::leave(Arc::clone(&self.executor)),
         }
     }
 }
@@ -86,6 +118,9 @@ impl Drop for Steward {
 /// What can be driven by the caller who needs it, and goes on here without that caller.
 pub(crate) trait Drivable: Future<Output: Send> + Unpin + Send + 'static {
     fn line(&self) -> &Line;
+
+    /// The answer in a forked child, where it is the parent's.
+    fn refusal(&self) -> Self::Output;
 }
 
 /// Something in the hands of a caller; if the caller lets go of it, the steward adopts it.
@@ -102,6 +137,11 @@ impl<D: Drivable> Future for Driven<D> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<D::Output> {
         let Some(driven) = &mut self.0 else { return Poll::Pending };
+        if !driven.line().house.is_this_process() {
+            let refusal = driven.refusal();
+            fork::leave(self.0.take());
+            return Poll::Ready(refusal);
+        }
         let answer = std::task::ready!(Pin::new(driven).poll(context));
         self.0 = None;
         Poll::Ready(answer)
@@ -110,11 +150,12 @@ impl<D: Drivable> Future for Driven<D> {
 
 impl<D: Drivable> Drop for Driven<D> {
     fn drop(&mut self) {
-        if let Some(driven) = self.0.take()
-            && driven.line().house.is_this_process()
-        {
-            let house = Arc::clone(&driven.line().house);
-            house.steward.adopt(driven);
+        let Some(driven) = self.0.take() else { return };
+        let line = driven.line().clone();
+        match line.house.is_this_process() {
+            true => line.entrust(driven),
+            // A forked child: what it has in hands is the parent's.
+            false => fork::leave(driven),
         }
     }
 }

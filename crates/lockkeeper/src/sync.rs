@@ -3,6 +3,7 @@
 
 use std::{
     cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -11,7 +12,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use crate::roll::{Place, Roll};
+use crate::{
+    fork::Origin,
+    roll::{Place, Roll},
+};
 
 /// Locks, also after another thread panicked while holding it: the state behind our mutexes is
 /// valid between any two statements, and a lock library must go on releasing.
@@ -65,6 +69,12 @@ pub(crate) fn is_unattended() -> bool {
     IS_UNATTENDED.get()
 }
 
+/// Wakes a task. Its waker may be anybody's code: a panic in there is no matter of whoever wakes, and has
+/// been reported.
+pub(crate) fn wake(waker: Waker) {
+    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+}
+
 /// Keeps a waker at a place behind a mutex, which is free afterwards: the waker that was kept before may run
 /// code of its own when it is dropped, and that may want the mutex.
 pub(crate) fn keep_waker<T>(
@@ -101,7 +111,7 @@ impl Flag {
             waiting.take()
         };
         while let Some(waker) = waiting.as_mut().and_then(|waiting| waiting.pop_first()) {
-            waker.wake();
+            wake(waker);
         }
     }
 
@@ -114,7 +124,7 @@ impl Flag {
 #[derive(Debug)]
 pub(crate) struct Raised<'a> {
     flag: &'a Flag,
-    waits: Option<Place>,
+    waits: Option<(Place, Origin)>,
 }
 
 impl Future for Raised<'_> {
@@ -124,24 +134,31 @@ impl Future for Raised<'_> {
         if self.flag.is_up() {
             return Poll::Ready(());
         }
+        if self.waits.is_some_and(|(_, origin)| !origin.is_here()) {
+            // A forked child: the mutex may be locked for ever, and whoever polls looks where it is.
+            return Poll::Ready(());
+        }
         let mut waiting = locked(&self.flag.waiting);
         if self.flag.is_up() {
             return Poll::Ready(());
         }
         let roll = waiting.get_or_insert_default();
-        let before = self.waits.and_then(|place| roll.remove(place));
+        let before = self.waits.and_then(|(place, _)| roll.remove(place));
         let place = roll.push_back(context.waker().clone());
         // An old waker may run code of its own when dropped: not under our mutex.
         drop(waiting);
         drop(before);
-        self.waits = Some(place);
+        self.waits = Some((place, Origin::here()));
         Poll::Pending
     }
 }
 
 impl Drop for Raised<'_> {
     fn drop(&mut self) {
-        if let Some(place) = self.waits {
+        // In a forked child the mutex may be locked for ever, and nobody raises the flag.
+        if let Some((place, origin)) = self.waits
+            && origin.is_here()
+        {
             let _waker = locked(&self.flag.waiting).as_mut().and_then(|roll| roll.remove(place));
         }
     }

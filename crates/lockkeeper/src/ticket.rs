@@ -11,7 +11,7 @@ use crate::{
     alarm::Alarm,
     ask::Ask,
     clock::Moment,
-    error::Result,
+    error::{Call, Result},
     guard::Guard,
     line::{Joined, Line},
     roll::Place,
@@ -78,6 +78,12 @@ impl Future for Wait<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        if let Stage::InLine(ticket) = &this.stage
+            && let Err(refused) = ticket.line.house.check_process()
+        {
+            // It began to wait before a fork: the place in line is the parent's.
+            return Poll::Ready(Err(refused));
+        }
         if let Stage::Outside(line, wish) = &mut this.stage
             && let Some(wish) = wish.take()
         {
@@ -121,11 +127,19 @@ impl Wait<'_> {
         if self.give_up_at == Moment::NEVER {
             return Poll::Pending;
         }
-        let give_up_at = self.give_up_at;
-        let alarms = &ticket.line.house.alarms;
-        let alarm = self.alarm.get_or_insert_with(|| alarms.alarm(give_up_at));
+        let (give_up_at, house) = (self.give_up_at, &ticket.line.house);
+        if self.alarm.is_none()
+            && let Err(error) = house.alarms.ready()
+        {
+            // Nobody would tell us that the time is over.
+            let error = house.error_at(error, ticket.line.key(), Call::Acquire);
+            let answer = ticket.leave().unwrap_or(Answer::Failed(error));
+            return Poll::Ready(answer.into_guard());
+        }
+        let alarm = self.alarm.get_or_insert_with(|| house.alarms.alarm(give_up_at));
         std::task::ready!(alarm.poll(context.waker()));
-        let answer = ticket.leave().unwrap_or_else(|| Answer::Failed(ticket.line.why_not()));
+        let answer =
+            ticket.leave().unwrap_or_else(|| Answer::Failed(ticket.line.why_not(&ticket.seat)));
         Poll::Ready(answer.into_guard())
     }
 }

@@ -1,8 +1,8 @@
 //! One task's time with the lock.
 
-use std::sync::{Arc, Weak};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
-use crate::{give_back, held::Held, line::Ended};
+use crate::{clock::Moment, give_back, guard::Loss, held::Held, line::Ended};
 
 /// A turn: from the moment the line gives it until it is dropped or ended.
 ///
@@ -12,55 +12,74 @@ use crate::{give_back, held::Held, line::Ended};
 pub(crate) struct Turn {
     pub(crate) held: Arc<Held>,
     number: u64,
-    share: Option<Arc<Share>>,
+    /// The end of the maximum hold of this guard.
+    ends_at: Moment,
 }
 
-/// What the turns of one owner have in common.
-#[derive(Debug)]
-pub(crate) struct Share;
-
-/// A turn that others of the same owner may join while it lasts.
-#[derive(Debug)]
-pub(crate) struct Open {
-    number: u64,
-    share: Weak<Share>,
-}
+/// The number of a turn that was ended: it is not ended again.
+const ENDED: u64 = u64::MAX;
 
 impl Turn {
     /// The turn with this number, counted from the grant.
-    pub(crate) fn new(held: Arc<Held>, number: u64) -> Self {
-        Self { held, number, share: None }
-    }
-
-    /// Opens the turn to others.
-    pub(crate) fn open(&mut self) -> Open {
-        let share = self.share.get_or_insert_with(|| Arc::new(Share));
-        Open { number: self.number, share: Arc::downgrade(share) }
+    pub(crate) fn new(held: Arc<Held>, number: u64, ends_at: Moment) -> Self {
+        Self { held, number, ends_at }
     }
 
     pub(crate) fn fence(&self) -> u64 {
         self.held.fence_of(self.number)
     }
 
-    /// Ends the turn, if no other shares it. Doing it again does nothing: by then it is another turn, or
-    /// none.
-    pub(crate) fn end(&mut self) -> Ended {
-        if self.share.take().is_some_and(|share| Arc::into_inner(share).is_none()) {
-            // Not ours to end, now or when this is dropped.
-            self.number = u64::MAX;
+    /// Until when it lasts if no renewal succeeds any more.
+    pub(crate) fn ends_at(&self) -> Moment {
+        self.held.ends_at().min(self.ends_at)
+    }
+
+    /// Whether the lock is held now; the clock is only read if the hold ends by time.
+    pub(crate) fn is_held(&self) -> bool {
+        let house = &self.held.line.house;
+        if !house.is_this_process() || self.held.is_lost() {
+            return false;
         }
-        if self.number == u64::MAX || !self.held.line.house.is_this_process() {
+        // First the clock, then the end, which a renewal may move meanwhile.
+        self.ends_at() == Moment::NEVER || house.clock.now() < self.ends_at()
+    }
+
+    /// Why the lock is not held any more, if it is not: whatever ended it first.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        if self.is_held() {
+            return None;
+        }
+        let (loss, lost_at) = self.held.loss();
+        let is_over = self.ends_at != Moment::NEVER && self.ends_at <= lost_at;
+        Some(if is_over { Loss::MaximumHold } else { loss })
+    }
+
+    /// Ends when the lock is lost.
+    pub(crate) async fn lost(&self) -> Loss {
+        let mut told = pin!(self.held.told());
+        // Others of the same owner may go on when this guard is at its end.
+        let mut maximum = self.held.line.house.alarms.alarm(self.ends_at);
+        poll_fn(|context| {
+            // The clock decides, also when nobody has looked at it in time.
+            if let Some(loss) = self.loss() {
+                return Poll::Ready(loss);
+            }
+            let is_told = told.as_mut().poll(context).is_ready();
+            if is_told || maximum.poll(context.waker()).is_ready() {
+                return Poll::Ready(self.loss().unwrap_or(Loss::Expired));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Ends the turn, if no other guard shares it. Doing it again does nothing.
+    pub(crate) fn end(&mut self) -> Ended {
+        let number = std::mem::replace(&mut self.number, ENDED);
+        if number == ENDED || !self.held.line.house.is_this_process() {
             return Ended::GoesOn;
         }
-        self.held.line.end_turn(&self.held, self.number)
-    }
-}
-
-impl Open {
-    /// Another share of the same turn, unless it is over.
-    pub(crate) fn join(&self, held: &Arc<Held>) -> Option<Turn> {
-        let share = self.share.upgrade()?;
-        Some(Turn { held: Arc::clone(held), number: self.number, share: Some(share) })
+        self.held.line.end_turn(&self.held, self.ends_at)
     }
 }
 

@@ -29,6 +29,23 @@ fn one_at_a_time_and_the_fence_grows() {
 }
 
 #[test]
+fn no_time_to_wait_is_time_for_one_attempt() {
+    let server = Server::start().unwrap();
+    let place = place(&server);
+    for _ in 0..5 {
+        let ran = place.output(&["run", "--within", "0s", "k", "--", "echo", "ran"]);
+        assert_eq!((code(&ran), ran.stdout.as_slice()), (0, b"ran\n".as_slice()), "{ran:?}");
+    }
+    let holder = place.start(&[], "touch started; until test -e go; do sleep 0.01; done");
+    let said = fails_with(76, &place.output(&["run", "--within", "0s", "k", "--", "true"]));
+    assert!(said.contains("busy"), "{said}");
+    place.write("go", "");
+    assert_eq!(code(&holder.end()), 0);
+    let left = server.command(&["KEYS", "lk:*k:*"]).unwrap();
+    assert_eq!(left.list().len(), 0, "{left:?}");
+}
+
+#[test]
 fn it_is_renewed_while_the_command_runs() {
     let server = Server::start().unwrap();
     let place = place(&server);

@@ -17,6 +17,7 @@ use std::{
 use super::no_answer_within;
 use crate::{
     book::Entry,
+    caught::{Caught, caught},
     clock::Moment,
     engine::Answers,
     error::{Error, Result},
@@ -135,17 +136,19 @@ impl CallLimit {
                 };
                 return Poll::Pending;
             }
-            _ if house.alarms.is_over(ends_at) => {}
             Watch::ByLine => {
                 line.record().limit.move_to(waker);
-                return Poll::Pending;
+                // The look may be missing, if there was no thread for it.
+                house.alarms.watch_limit(line.record(), self.began_at, ends_at);
             }
-            Watch::Apart(entry) => {
-                house.alarms.move_limit(entry, waker);
-                return Poll::Pending;
-            }
+            // If the limit is over, the look at the clock tells as well.
+            Watch::Apart(entry) => drop(house.alarms.move_limit(entry, waker)),
         }
-        Poll::Ready(no_answer_within(house.answer_within))
+        // After the move: the clock's thread may have looked just before it, and woken another task.
+        match house.alarms.is_over(ends_at) {
+            true => Poll::Ready(no_answer_within(house.answer_within)),
+            false => Poll::Pending,
+        }
     }
 
     /// The call is over.
@@ -159,15 +162,15 @@ impl CallLimit {
 }
 
 impl Line {
-    /// Gives a call of this line that begins now up when its answer takes too long.
-    pub(crate) fn limited<F>(&self, now: Moment, call: F) -> LimitedInLine<'_, F> {
-        LimitedInLine { call, line: self, limit: CallLimit::new(now) }
+    /// Makes a call of this line that begins now, and gives it up when its answer takes too long.
+    pub(crate) fn limited<F>(&self, now: Moment, call: impl FnOnce() -> F) -> LimitedInLine<'_, F> {
+        LimitedInLine { call: caught(call), line: self, limit: CallLimit::new(now) }
     }
 }
 
 /// A call of a line with a limit; the call is dropped when that is over.
 pub(crate) struct LimitedInLine<'a, F> {
-    call: F,
+    call: Caught<F>,
     line: &'a Line,
     limit: CallLimit,
 }

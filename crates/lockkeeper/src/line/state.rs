@@ -1,25 +1,28 @@
 //! What a line knows: who waits, who has a turn, and how far the grant goes.
 
-use std::{sync::Arc, task::Waker};
+use std::{sync::Arc, task::Waker, time::Duration};
 
-use super::Spare;
+use super::{Spare, queue::Queue, sharing::Sharing};
 use crate::{
     at_hand::AtHand,
     clock::{Clock, Rough},
     engine::Patience,
     error::Error,
+    guard::Loss,
     held::Held,
-    roll::Roll,
-    seat::{Answer, OwnerNumber, Seat, Terms, Wish},
-    turn::{Open, Turn},
+    seat::{Answer, Wish},
+    sync::wake,
+    turn::Turn,
 };
 
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) queue: Roll<Arc<Seat>>,
+    pub(super) queue: Queue,
     pub(super) stage: Stage,
     pub(super) spare: Spare,
     pub(super) word: Word,
+    /// Whether a grant came too late since the last turn began.
+    pub(super) was_late: bool,
     /// The errand that waits for us, to be woken when nobody does any more.
     pub(super) errand: Option<Waker>,
     /// The errand that waits for us, while it is driven by one of us.
@@ -34,6 +37,8 @@ pub(crate) enum Word {
     Busy,
     /// It does not answer, or not as it should.
     Trouble(Error),
+    /// It granted the key, but only after this long: too late for those whose ttl is no longer.
+    Late(Duration),
 }
 
 #[derive(Debug)]
@@ -52,14 +57,14 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Tenure {
     pub(super) held: Arc<Held>,
-    pub(super) terms: Option<Arc<Terms>>,
+    /// The ttl that its lease was asked for; none if the lease does not end by time.
+    pub(super) ttl: Option<Duration>,
     /// How many turns there have been; the one that lasts has the number before.
     pub(super) n_turns: u64,
     pub(super) n_fences: u32,
     pub(super) pass_on_until: Rough,
-    pub(super) has_maximum: bool,
-    /// Whose turn it is, if others of the same owner may share it.
-    pub(super) owner: Option<(OwnerNumber, Open)>,
+    /// Who has this turn, if others of the same owner may share it.
+    pub(super) sharing: Option<Sharing>,
 }
 
 impl State {
@@ -71,10 +76,35 @@ impl State {
         }
     }
 
-    /// The turn that is going on, if the one who wishes may share it.
-    pub(super) fn shared_with(&self, wish: &Wish) -> Option<Turn> {
-        let (Stage::Held(tenure), Some(wisher)) = (&self.stage, wish.owner) else { return None };
-        tenure.owner.as_ref().filter(|(owner, _)| *owner == wisher)?.1.join(&tenure.held)
+    /// The tenure of this hold, to be changed.
+    pub(super) fn tenure_of_mut(&mut self, held: &Arc<Held>) -> Option<&mut Tenure> {
+        match &mut self.stage {
+            Stage::Held(tenure) if Arc::ptr_eq(&tenure.held, held) => Some(tenure),
+            _ => None,
+        }
+    }
+
+    /// A share of the turn that is going on, if the one who wishes is its owner.
+    ///
+    /// # Errors
+    /// With the hold and why it is over, if that has not been noticed: it must be lost first.
+    pub(super) fn share_with(
+        &mut self,
+        wish: &Wish,
+        clock: &Clock,
+    ) -> Option<Result<Turn, (Arc<Held>, Loss)>> {
+        let (Stage::Held(tenure), Some(wisher)) = (&mut self.stage, wish.owner) else {
+            return None;
+        };
+        let sharing = tenure.sharing.as_mut().filter(|sharing| sharing.owner == wisher)?;
+        let held = Arc::clone(&tenure.held);
+        if let Some(loss) = held.over_at(clock.now()) {
+            return Some(Err((held, loss)));
+        }
+        let ends_at = wish.guard_ends_at(clock);
+        sharing.add(ends_at);
+        held.end_turn_at(sharing.ends_at()?, clock);
+        Some(Ok(Turn::new(held, tenure.n_turns - 1, ends_at)))
     }
 
     /// Whether nobody waits who would be served by a claim that waits.
@@ -87,25 +117,30 @@ impl State {
         matches!(self.stage, Stage::Asking) && self.is_deserted()
     }
 
-    /// Gives the first in line its turn, and the same to everyone of the same owner.
-    pub(super) fn begin_turn(&mut self) -> Wakers {
+    /// Gives the first in line its turn, and the same to everyone of the same owner. Those who only try are
+    /// told that it is busy: they would wait for the end of the turn.
+    pub(super) fn begin_turn(&mut self, clock: &Clock) -> Wakers {
         let Stage::Held(tenure) = &mut self.stage else { return Wakers::default() };
         let Some(seat) = self.queue.pop_first() else { return Wakers::default() };
-        let mut turn = Turn::new(Arc::clone(&tenure.held), tenure.n_turns);
+        let (held, number) = (&tenure.held, tenure.n_turns);
         tenure.n_turns += 1;
-        tenure.has_maximum = seat.wish.maximum_hold.is_some();
-        let Some(owner) = seat.wish.owner else {
-            tenure.owner = None;
-            return Wakers { first: seat.answer(Answer::Yours(turn)), more: Vec::new() };
-        };
-        let open = turn.open();
-        let mates = self.queue.iter().filter(|(_, mate)| mate.wish.owner == Some(owner));
-        let mates: Vec<_> = mates.map(|(place, _)| place).collect();
-        let mates = mates.into_iter().filter_map(|place| self.queue.remove(place));
-        let share = |mate: Arc<Seat>| mate.answer(Answer::Yours(open.join(&tenure.held)?));
-        let more = mates.filter_map(share).collect();
-        tenure.owner = Some((owner, open));
-        Wakers { first: seat.answer(Answer::Yours(turn)), more }
+        let yours = |ends_at| Answer::Yours(Turn::new(Arc::clone(held), number, ends_at));
+        let (mut ends_at, mut more) = (seat.wish.guard_ends_at(clock), Vec::new());
+        let first = seat.answer(yours(ends_at));
+        tenure.sharing = seat.wish.owner.map(|owner| {
+            let mut sharing = Sharing::of(owner);
+            sharing.add(ends_at);
+            for mate in self.queue.take_mates(owner) {
+                let mate_ends_at = mate.wish.guard_ends_at(clock);
+                sharing.add(mate_ends_at);
+                ends_at = ends_at.max(mate_ends_at);
+                more.extend(mate.answer(yours(mate_ends_at)));
+            }
+            sharing
+        });
+        held.end_turn_at(ends_at, clock);
+        more.extend(self.queue.take_trying().iter().filter_map(|seat| seat.answer(Answer::Busy)));
+        Wakers { first, more }
     }
 }
 
@@ -118,16 +153,21 @@ pub(super) struct Wakers {
 
 impl Wakers {
     pub(super) fn wake(self) {
-        self.first.into_iter().for_each(Waker::wake);
-        self.more.into_iter().for_each(Waker::wake);
+        self.first.into_iter().for_each(wake);
+        self.more.into_iter().for_each(wake);
     }
 }
 
 impl Tenure {
-    pub(super) fn may_pass_on_to(&self, wish: &Wish, clock: &Clock) -> bool {
+    /// Whether another turn may have the hold.
+    pub(super) fn may_pass_on(&self, clock: &Clock) -> bool {
         self.n_turns < u64::from(self.n_fences)
             && clock.rough() < self.pass_on_until
             && self.held.holds(clock)
-            && self.terms == wish.terms
+    }
+
+    /// Whether the lease is one for a task that wants this ttl.
+    pub(super) fn suits(&self, ttl: Duration) -> bool {
+        self.ttl.is_none_or(|asked| asked == ttl)
     }
 }

@@ -72,7 +72,7 @@ impl LocksBuilder {
         self
     }
 
-    /// The label of locks that say nothing else; by default the program's name.
+    /// The [label](crate::Lock::label) of locks that say nothing else; by default the program's name.
     #[must_use]
     pub fn label(mut self, label: &str) -> Self {
         self.label = Some(label.to_owned());
@@ -173,7 +173,7 @@ impl LocksBuilder {
         let house = House {
             profile,
             place,
-            engine,
+            engine: engine.into(),
             terms: Terms { ttl, label, order: Order::FirstCome },
             answer_within: self.answer_within,
             alarms,

@@ -54,6 +54,8 @@ pub(crate) enum Service {
     LosesCalls,
     /// The call arrives and is done; the answer is lost.
     LosesAnswers,
+    /// The call arrives and is done; the answer comes when the service changes.
+    KeepsAnswers,
 }
 
 impl Distant {
@@ -104,7 +106,8 @@ impl Post {
         }
         let mut is_there = false;
         std::future::poll_fn(|context| {
-            if std::mem::replace(&mut is_there, true) {
+            let is_kept = *self.service.lock().unwrap() == Service::KeepsAnswers;
+            if !is_kept && std::mem::replace(&mut is_there, true) {
                 return Poll::Ready(());
             }
             context.waker().wake_by_ref();
@@ -162,6 +165,10 @@ impl Claim for DistantClaim {
 
     async fn renew(&mut self, now: Moment) -> Result<Standing> {
         self.wire.renewals.carry(self.claim.renew(now)).await
+    }
+
+    fn set_ttl(&mut self, ttl: std::time::Duration) -> bool {
+        self.claim.set_ttl(ttl)
     }
 
     async fn release(&mut self) -> Result<Released> {

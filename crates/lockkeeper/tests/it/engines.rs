@@ -103,6 +103,7 @@ fn file_keeps_the_rules() {
         "an_expired_lease_is_free_for_others",
         "a_lease_lasts_as_long_as_it_says",
         "an_expired_holder_cannot_come_back",
+        "another_ttl_counts_from_the_next_renewal",
         "fences_grow_over_an_expired_lease",
         "a_holder_that_is_cut_off_is_told_in_time",
         "a_short_cut_is_survived",

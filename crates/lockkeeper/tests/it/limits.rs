@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{Call, ErrorKind, Locks, Loss, event::Event};
+use lockkeeper::{Call, ErrorKind, Locks, Loss, clock::Clock, event::Event};
 
 use crate::{
     cancelling::visits_dropped_anywhere,
@@ -223,5 +223,128 @@ fn an_engine_at_a_distance_keeps_the_rules() {
         let verdict = lockkeeper::blocking::block_on(lockkeeper::conformance::check(&lab, rule));
         let broken = matches!(verdict, lockkeeper::conformance::Verdict::Broken(_));
         assert!(!broken, "{}: {verdict:?}", rule.name);
+    }
+}
+
+#[tokio::test]
+async fn trouble_fails_only_those_whose_own_ttl_it_has_lasted() {
+    for is_short_first in [true, false] {
+        let distant = Distant::default();
+        let locks = hasty(&distant);
+        distant.wire.attempts.set(Service::LosesCalls);
+        let short = locks.lock("a").ttl(Duration::from_millis(150));
+        let long = locks.lock("a").ttl(Duration::from_secs(300));
+        let heal = async {
+            let error = short.acquire().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unreachable);
+            distant.wire.attempts.set(Service::Good);
+        };
+        let answer = soon(async {
+            match is_short_first {
+                true => tokio::join!(heal, long.acquire()).1,
+                false => tokio::join!(long.acquire(), heal).0,
+            }
+        });
+        let guard = answer.await.expect("a neighbour's ttl says nothing about ours");
+        assert!(guard.is_held());
+    }
+}
+
+#[tokio::test]
+async fn an_answer_too_late_for_a_neighbour_is_no_trouble_of_ours() {
+    let distant = Distant::default();
+    let elsewhere = distant.locks();
+    let held = elsewhere.lock("a").acquire().await.unwrap();
+    let clock = Clock::by_hand();
+    let locks = distant
+        .locks_with(|builder| builder.clock(clock.clone()).answer_within(Duration::from_secs(600)));
+    let wait = |ttl, limit| {
+        let lock = locks.lock("a").ttl(ttl);
+        tokio::spawn(async move { lock.acquire_within(limit).await.map(drop) })
+    };
+    let attempts = &distant.wire.attempts;
+    let first = wait(Duration::from_millis(150), 10 * LONG);
+    until_so(|| attempts.n_answered() == 2).await;
+    let second = wait(LONG, 2 * LONG);
+    // The first one is granted it, and the answer is older than its ttl when it is seen.
+    attempts.set(Service::KeepsAnswers);
+    held.release().await.unwrap();
+    until_so(|| attempts.n_under_way() == 1).await;
+    clock.advance(Duration::from_secs(1));
+    attempts.set(Service::LosesCalls);
+    until_so(|| attempts.n_sent() >= 4).await;
+    clock.advance(2 * LONG);
+    let error = soon(second).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    clock.advance(10 * LONG);
+    let error = soon(first).await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("longer than the ttl of 150ms"), "{error}");
+}
+
+/// Waits until it is so; the tasks beside us go on.
+async fn until_so(is_so: impl Fn() -> bool) {
+    soon(async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_time_at_all_is_time_for_one_attempt() {
+    let distant = Distant::default();
+    let locks = distant.locks();
+    for limit in [Duration::ZERO, Duration::from_nanos(1)] {
+        let guard = soon(locks.lock("a").acquire_within(Duration::ZERO)).await.unwrap();
+        let error = soon(locks.lock("a").acquire_within(limit)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "held here: {error}");
+        let elsewhere = distant.locks();
+        let error = soon(elsewhere.lock("a").acquire_within(Duration::ZERO)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "held elsewhere: {error}");
+        let both = elsewhere.several(["a", "b"]);
+        let error = soon(both.acquire_within(Duration::ZERO)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "one of several: {error}");
+        guard.release().await.unwrap();
+        assert!(soon(both.acquire_within(Duration::ZERO)).await.unwrap().is_held());
+    }
+}
+
+#[tokio::test]
+async fn when_the_first_of_several_keys_took_all_the_time_the_second_is_timed_out() {
+    let clock = Clock::by_hand();
+    let distant = Distant::default();
+    let moved = clock.clone();
+    let locks = distant.locks_with(|builder| {
+        builder.clock(clock).answer_within(LONG).observe(move |event: &Event<'_>| {
+            if let Event::Granted { .. } = event {
+                moved.advance(Duration::from_secs(2));
+            }
+        })
+    });
+    let both = locks.several(["a", "b"]);
+    let error = soon(both.acquire_within(Duration::from_secs(1))).await.unwrap_err();
+    assert_eq!((error.kind(), error.key()), (ErrorKind::TimedOut, Some("b")), "{error}");
+    assert_eq!(distant.wire.attempts.n_sent(), 1, "the second was not asked for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_is_over_before_anything_was_asked_is_timed_out() {
+    let memory = lockkeeper::engines::memory::Memory::default();
+    let (locks, elsewhere) =
+        (Locks::with_engine(memory.clone()).unwrap(), Locks::with_engine(memory).unwrap());
+    let _guard = elsewhere.lock("a").acquire().await.unwrap();
+    for nanos in [0, 1, 100, 1_000, 10_000, 100_000] {
+        for _ in 0..200 {
+            let limit = Duration::from_nanos(nanos);
+            let waits = (0..4).map(|_| {
+                let lock = locks.lock("a");
+                tokio::spawn(async move { lock.acquire_within(limit).await.map(drop) })
+            });
+            for wait in waits.collect::<Vec<_>>() {
+                let error = wait.await.unwrap().unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::TimedOut, "{limit:?}: {error}");
+            }
+        }
     }
 }

@@ -290,3 +290,15 @@ async fn a_release_that_got_no_answer_is_no_loss_when_it_is_repeated() {
     }
     assert_eq!(n_lost.load(Ordering::SeqCst), 0);
 }
+
+#[tokio::test]
+async fn a_release_is_a_loss_if_a_renewal_finds_it_lost_meanwhile() {
+    let troubled = Troubled::default();
+    let locks = troubled.locks();
+    let guard = locks.lock("a").ttl(Duration::from_secs(3)).acquire().await.unwrap();
+    troubled.switches.loses.store(true, Ordering::SeqCst);
+    until("a renewal to be under way", || troubled.switches.n_renewals.load(Ordering::SeqCst) > 0);
+    // The renewal has its answer as soon as it is looked for; the release itself would be a good one.
+    assert!(guard.is_held());
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+}

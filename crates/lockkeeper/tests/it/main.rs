@@ -4,6 +4,7 @@
 mod cancelling;
 mod distant;
 mod engines;
+mod foreign_code;
 
 mod house_rules;
 mod limits;
@@ -15,11 +16,16 @@ mod owners;
 mod partings;
 mod planted;
 
+mod maximum;
+mod panics;
+mod pauses;
 mod processes;
 mod redis;
 mod requests;
 mod runtimes;
 mod several;
+mod terms;
+mod threads;
 mod tools;
 mod turns;
 mod waits;

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use lockkeeper::{Locks, blocking};
+use lockkeeper::{ErrorKind, Locks, blocking};
 
 use crate::{
     distant::{Distant, Post, Service},
-    tools::{LONG, until},
+    tools::{LONG, poll_once, until},
 };
 
 fn until_answered(releases: &Post) {
@@ -164,4 +164,27 @@ fn the_last_blocking_locks_do_not_wait_for_ever() {
     until("the end of a drop", || dropped.is_finished());
     distant.wire.releases.set(Service::Good);
     assert!(blocking::block_on(distant.locks().lock("a").acquire_within(LONG)).is_ok());
+}
+#[test]
+fn a_program_that_settles_leaves_nothing_behind() {
+    let distant = Distant::default();
+    let locks = distant.locks();
+    lockkeeper::blocking::block_on(async {
+        // Given up while it is asked for: the engine grants it all the same.
+        let error = locks.lock("a").acquire_within(Duration::from_nanos(1)).await.map(drop);
+        if let Err(error) = error {
+            assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+        }
+        let mut asked = Box::pin(async { locks.lock("b").acquire().await.map(drop) });
+        assert!(poll_once(&mut asked).await.is_none());
+        drop(asked);
+        locks.settle().await;
+        let memory = Locks::with_engine(distant.memory.clone()).unwrap();
+        for key in ["a", "b"] {
+            assert!(
+                memory.lock(key).try_acquire().await.unwrap().is_some(),
+                "{key} was left behind"
+            );
+        }
+    });
 }

@@ -137,6 +137,8 @@ defects! { RULES_OF_ENGINES, is_caught {
     one_that_renews_without_looking: RenewsWithoutLooking => an_expired_holder_cannot_come_back;
     one_whose_renewal_changes_nothing: RenewalChangesNothing => renewal_keeps_it_beyond_the_ttl;
     one_whose_renewal_changes_nothing_behind_a_guard: RenewalChangesNothing => a_blocked_thread_does_not_lose_it;
+    one_that_forgets_another_ttl: ForgetsAnotherTtl => another_ttl_counts_from_the_next_renewal;
+    one_that_keeps_another_ttl_to_itself: KeepsAnotherTtlToItself => another_ttl_counts_from_the_next_renewal;
     one_that_holds_when_cut_off: HoldsWhenCutOff => a_holder_that_is_cut_off_is_told_in_time;
     one_that_is_lost_at_the_first_error: LostAtTheFirstError => a_short_cut_is_survived;
     one_that_never_expires: NeverExpires::default() => an_expired_lease_is_free_for_others;

@@ -144,18 +144,49 @@ fn the_blocking_facade_needs_no_runtime() {
 
 #[test]
 fn an_attended_hold_is_renewed_by_the_program_and_lost_without_it() {
+    // Long enough that a busy machine looks at the clock in time.
+    const TTL: Duration = Duration::from_secs(2);
     let memory = Box::new(lockkeeper::engines::memory::Memory::default());
     let locks = Locks::builder().attended().build(memory).unwrap();
-    let guard = blocking::block_on(locks.lock("a").ttl(SHORT_TTL).acquire()).unwrap();
+    let guard = blocking::block_on(locks.lock("a").ttl(TTL).acquire()).unwrap();
     let start = Instant::now();
-    while start.elapsed() < 3 * SHORT_TTL {
+    while start.elapsed() < 3 * TTL {
         let pause = locks.attend().expect("a hold is there");
-        assert!(pause < SHORT_TTL, "{pause:?}");
+        assert!(pause < TTL, "{pause:?}");
         thread::sleep(pause);
     }
     assert!(guard.is_held());
-    thread::sleep(2 * SHORT_TTL);
+    thread::sleep(2 * TTL);
     assert!(!guard.is_held());
     locks.attend();
     assert_eq!(blocking::block_on(guard.lost()), lockkeeper::Loss::Expired);
+}
+
+#[test]
+fn a_future_that_parks_inside_loses_no_wake_up() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let mut n_polls = 0;
+        blocking::block_on(std::future::poll_fn(|context| {
+            n_polls += 1;
+            if n_polls > 3 {
+                return std::task::Poll::Ready(());
+            }
+            // We are woken while we are looked at, and then something inside parks.
+            context.waker().wake_by_ref();
+            let mut n_inner = 0;
+            blocking::block_on(std::future::poll_fn(|context| {
+                n_inner += 1;
+                if n_inner > 2 {
+                    return std::task::Poll::Ready(());
+                }
+                let waker = context.waker().clone();
+                thread::spawn(move || waker.wake()).join().unwrap();
+                std::task::Poll::Pending
+            }));
+            std::task::Poll::Pending
+        }));
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(LONG).expect("it was woken");
 }

@@ -4,7 +4,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::Poll,
     thread,
@@ -45,6 +45,16 @@ pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Ou
     .await
 }
 
+/// Ends when it is looked at a second time; wakes nobody for that.
+async fn pending_once() {
+    let mut is_seen = false;
+    std::future::poll_fn(|_| match std::mem::replace(&mut is_seen, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
+
 /// The memory engine with switches: what a test wants to go wrong.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Troubled {
@@ -60,6 +70,9 @@ pub(crate) struct Switches {
     pub(crate) refuses: AtomicBool,
     /// Releases are not answered.
     pub(crate) keeps_releases: AtomicBool,
+    /// Renewals say that the lock is lost, when they are looked at again without having been woken.
+    pub(crate) loses: AtomicBool,
+    pub(crate) n_renewals: AtomicUsize,
     /// Renewals block the thread that asks, for a second each.
     pub(crate) stalls: AtomicBool,
 }
@@ -115,6 +128,11 @@ impl Claim for TroubledClaim {
             std::thread::sleep(Duration::from_secs(1));
         }
         self.check()?;
+        if self.switches.loses.load(Ordering::SeqCst) {
+            self.switches.n_renewals.fetch_add(1, Ordering::SeqCst);
+            pending_once().await;
+            return Ok(Standing::Lost("on purpose".into()));
+        }
         self.claim.renew(now).await
     }
 

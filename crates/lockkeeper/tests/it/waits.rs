@@ -195,3 +195,57 @@ async fn waits_dropped_anywhere_leave_the_key_to_others() {
     }
     assert!(distant.locks().lock("hot").acquire_within(LONG).await.unwrap().is_held());
 }
+
+/// A waker that can be counted.
+struct Counted;
+
+impl std::task::Wake for Counted {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[tokio::test]
+async fn the_waker_of_one_who_waited_is_not_kept() {
+    let distant = Distant::default();
+    let (locks, elsewhere) = (distant.locks(), beside(&distant).locks());
+    for is_dropped in [false, true] {
+        let guard = elsewhere.lock("a").acquire().await.unwrap();
+        let n_answered = distant.wire.attempts.n_answered();
+        let counted = Arc::new(Counted);
+        let waker = Arc::clone(&counted).into();
+        let lock = locks.lock("a");
+        let mut wait = Box::pin(lock.acquire());
+        let mut context = std::task::Context::from_waker(&waker);
+        while distant.wire.attempts.n_answered() == n_answered {
+            assert!(wait.as_mut().poll(&mut context).is_pending());
+        }
+        assert!(wait.as_mut().poll(&mut context).is_pending());
+        if is_dropped {
+            drop(wait);
+            guard.release().await.unwrap();
+        } else {
+            guard.release().await.unwrap();
+            while wait.as_mut().poll(&mut context).is_pending() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            drop(wait);
+        }
+        drop(waker);
+        crate::tools::until("the waker to be dropped", || Arc::strong_count(&counted) == 1);
+    }
+}
+
+#[tokio::test]
+async fn one_who_only_tries_never_waits_for_a_turn_of_another_task() {
+    let distant = Distant::default();
+    let locks = distant.locks();
+    distant.wire.attempts.set(Service::KeepsAnswers);
+    let lock = locks.lock("a");
+    let (mut first, mut second) = (Box::pin(lock.try_acquire()), Box::pin(lock.try_acquire()));
+    assert!(poll_once(&mut first).await.is_none());
+    assert!(poll_once(&mut second).await.is_none());
+    distant.wire.attempts.set(Service::Good);
+    let guard = tokio::time::timeout(LONG, first).await.expect("an answer").unwrap();
+    assert!(guard.is_some());
+    let answer = tokio::time::timeout(LONG / 6, second).await.expect("an answer").unwrap();
+    assert!(answer.is_none());
+}

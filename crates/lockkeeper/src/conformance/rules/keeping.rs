@@ -8,7 +8,7 @@ use crate::{
         Rule,
         room::{Finding, Room, Stop, ensure},
     },
-    engine::{Patience, Request, Standing},
+    engine::{Lease, Patience, Request, Standing},
     key::Key,
 };
 
@@ -42,6 +42,11 @@ pub(super) const RULES: &[Rule] = &[
         always,
         renewal_keeps_it_beyond_the_ttl,
         "a lock that is renewed in time stays held for longer than its ttl"
+    ),
+    rule!(
+        with_leases,
+        another_ttl_counts_from_the_next_renewal,
+        "a claim that takes another ttl while it holds is renewed for that ttl"
     ),
     rule!(
         always,
@@ -144,6 +149,29 @@ async fn renewal_keeps_it_beyond_the_ttl(room: &Room<'_>) -> Finding {
         }
     }
     Err(Stop::Skipped("the machine is too busy to renew in time".into()))
+}
+
+async fn another_ttl_counts_from_the_next_renewal(room: &Room<'_>) -> Finding {
+    let key = room.key()?;
+    let mut one = room.enter("one who takes another ttl", &key);
+    one.gets_it().await?;
+    for ttl in [Duration::from_secs(70), room.short_ttl()] {
+        if !one.claim.set_ttl(ttl) {
+            return one.releases().await;
+        }
+        match one.renews().await? {
+            Standing::Held(Lease::For(lease)) if lease > ttl || lease < ttl / 2 => {
+                let message = format!("a ttl of {ttl:?} was taken, and the lease is {lease:?}");
+                return Err(Stop::Broken(message));
+            }
+            Standing::Held(_) => {}
+            Standing::Lost(why) => return Err(Stop::Broken(format!("it was lost: {why}"))),
+        }
+    }
+    // The engine has to have heard of it too.
+    let mut next = room.enter("the next after another ttl", &key);
+    next.gets_it_after(room.short_ttl()).await?;
+    next.releases().await
 }
 
 /// Whether renewal was in time, by our own clock; if it was, the lock must have stayed.

@@ -6,7 +6,7 @@ use std::{
     task::{Poll, Waker},
 };
 
-use crate::sync::{keep_waker, locked};
+use crate::sync::{keep_waker, locked, wake};
 
 /// Remembers one ring until it is heard.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Bell {
         state.rung = true;
         let listener = state.listener.take();
         drop(state);
-        listener.into_iter().for_each(Waker::wake);
+        listener.into_iter().for_each(wake);
     }
 
     pub(super) async fn rung(&self) {

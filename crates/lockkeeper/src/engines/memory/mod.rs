@@ -169,6 +169,11 @@ impl Claim for MemoryClaim {
         })
     }
 
+    fn set_ttl(&mut self, ttl: Duration) -> bool {
+        self.request.ttl = ttl;
+        true
+    }
+
     async fn release(&mut self) -> Result<Released> {
         let was_granted = std::mem::take(&mut self.is_granted);
         let not_ours = if was_granted { Released::NotOurs } else { Released::Done };

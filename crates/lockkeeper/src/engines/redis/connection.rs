@@ -26,7 +26,7 @@ use super::{
 use crate::{
     engine::Moment,
     error::{Error, Result},
-    sync::{is_unattended, keep_waker, locked},
+    sync::{is_unattended, keep_waker, locked, wake},
     url::Host,
 };
 
@@ -161,7 +161,7 @@ impl Connection {
         state.out.add_unheard(&call.bytes);
         let driver = state.driver.take();
         drop(state);
-        driver.into_iter().for_each(Waker::wake);
+        driver.into_iter().for_each(wake);
     }
 
     pub(super) fn is_for(&self, purpose: Use) -> bool {
@@ -194,7 +194,7 @@ impl Connection {
         }
         let driver = if state.out.is_empty() { None } else { state.driver.take() };
         drop(state);
-        driver.into_iter().for_each(Waker::wake);
+        driver.into_iter().for_each(wake);
         Some(added)
     }
 
@@ -235,7 +235,7 @@ impl Connection {
         }
         let driver = state.driver.take();
         drop(state);
-        driver.into_iter().for_each(Waker::wake);
+        driver.into_iter().for_each(wake);
     }
 
     /// The connection stands. Calls may write by themselves where that can be done.

@@ -13,7 +13,10 @@ use super::{
     resp::{self, Frame, Value},
     stream::Stream,
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    sync::wake,
+};
 
 /// Opens a connection and drives it to its end, of which everyone who waits is told.
 pub(super) async fn drive(connection: Arc<Connection>, open: impl Future<Output = Result<Stream>>) {
@@ -194,7 +197,7 @@ impl<'a> Driver<'a> {
         drop(desk);
         self.inbox.copy_within(start..self.n_filled, 0);
         self.n_filled -= start;
-        self.wakers.drain(..).for_each(Waker::wake);
+        self.wakers.drain(..).for_each(wake);
         Ok(())
     }
 }

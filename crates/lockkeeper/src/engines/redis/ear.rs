@@ -8,7 +8,7 @@ use std::{
     task::{Poll, Waker},
 };
 
-use crate::sync::{keep_waker, locked};
+use crate::sync::{keep_waker, locked, wake};
 
 /// Remembers the last message until it is taken, and that something happened until it is awaited.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Ear {
         heard.rung = true;
         let listener = heard.listener.take();
         drop(heard);
-        listener.into_iter().for_each(Waker::wake);
+        listener.into_iter().for_each(wake);
     }
 
     /// Reads the last message, once.

@@ -11,7 +11,7 @@ use std::{
 use super::resp::Value;
 use crate::{
     error::{Error, Result},
-    sync::{keep_waker, locked},
+    sync::{keep_waker, locked, wake},
 };
 
 /// The replies to one call. Most calls have one or two: those need no room on the heap.
@@ -112,7 +112,7 @@ impl Answer {
     /// Gives the one reply that is missing.
     pub(super) fn settle(&self, reply: Value) {
         if let Added::Whole(Some(waker)) = self.add(reply) {
-            waker.wake();
+            wake(waker);
         }
     }
 
@@ -138,7 +138,7 @@ impl Answer {
         state.failure = Some(why);
         let waker = state.waker.take();
         drop(state);
-        waker.into_iter().for_each(Waker::wake);
+        waker.into_iter().for_each(wake);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Mutex, OnceLock},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -35,6 +36,33 @@ impl Defect for RenewsByAsking {
     async fn renew(&self, stake: &mut Stake, now: Moment) -> Result<Standing> {
         let answer = stake.attempt(now).await?;
         Ok(asked(stake, &answer))
+    }
+}
+
+/// Takes another ttl, and forgets it.
+#[derive(Debug)]
+pub(super) struct ForgetsAnotherTtl;
+
+impl Defect for ForgetsAnotherTtl {
+    fn set_ttl(&self, _stake: &mut Stake, _ttl: Duration) -> bool {
+        true
+    }
+}
+
+/// Takes another ttl, and does not tell the server.
+#[derive(Debug)]
+pub(super) struct KeepsAnotherTtlToItself;
+
+#[async_trait]
+impl Defect for KeepsAnotherTtlToItself {
+    fn set_ttl(&self, stake: &mut Stake, ttl: Duration) -> bool {
+        stake.request.ttl = ttl;
+        true
+    }
+
+    async fn renew(&self, stake: &mut Stake, now: Moment) -> Result<Standing> {
+        stake.claim.renew(now).await?;
+        Ok(held(stake))
     }
 }
 

@@ -65,6 +65,10 @@ impl Claim for WiredClaim {
         self.reach()?.renew(now).await
     }
 
+    fn set_ttl(&mut self, ttl: Duration) -> bool {
+        self.claim.set_ttl(ttl)
+    }
+
     async fn release(&mut self) -> Result<Released> {
         self.reach()?.release().await
     }
@@ -129,6 +133,10 @@ pub(super) trait Defect: Send + Sync + fmt::Debug + 'static {
 
     async fn renew(&self, stake: &mut Stake, now: Moment) -> Result<Standing> {
         stake.claim.renew(now).await
+    }
+
+    fn set_ttl(&self, stake: &mut Stake, ttl: Duration) -> bool {
+        stake.claim.set_ttl(ttl)
     }
 
     async fn release(&self, stake: &mut Stake) -> Result<Released> {
@@ -227,6 +235,11 @@ impl Claim for PlantedClaim {
     async fn renew(&mut self, now: Moment) -> Result<Standing> {
         let (stake, defect) = self.parts();
         defect.renew(stake, now).await
+    }
+
+    fn set_ttl(&mut self, ttl: Duration) -> bool {
+        let (stake, defect) = self.parts();
+        defect.set_ttl(stake, ttl)
     }
 
     async fn release(&mut self) -> Result<Released> {

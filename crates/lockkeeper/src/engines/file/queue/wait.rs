@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    sync::{keep_waker, locked},
+    sync::{keep_waker, locked, wake},
 };
 
 /// A wait, shared by the claim and the thread that serves it.
@@ -201,7 +201,7 @@ impl Wait {
         };
         drop(left_over);
         if let Some(waker) = waker {
-            waker.wake();
+            wake(waker);
         }
     }
 

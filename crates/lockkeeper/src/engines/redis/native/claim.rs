@@ -241,6 +241,13 @@ impl Claim for NativeClaim {
         Ok(Standing::Lost("the server has another holder, or none".into()))
     }
 
+    fn set_ttl(&mut self, ttl: Duration) -> bool {
+        self.request.ttl = ttl;
+        // What was packed has the ttl in it.
+        (self.packed, self.packed_ask) = (None, None);
+        true
+    }
+
     async fn release(&mut self) -> Result<Released> {
         self.listen_nowhere();
         if self.stage == Stage::Nothing && self.unanswered.is_empty() {

@@ -1,6 +1,6 @@
 //! A claim on a lock of Redisson's dialect.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
@@ -76,6 +76,11 @@ impl Claim for RedissonClaim {
 
     async fn renew(&mut self, now: Moment) -> Result<Standing> {
         self.stake.renew(now).await
+    }
+
+    fn set_ttl(&mut self, ttl: Duration) -> bool {
+        self.stake.ttl = ttl;
+        true
     }
 
     async fn release(&mut self) -> Result<Released> {

@@ -188,6 +188,11 @@ impl Claim for RedlockClaim {
         }
     }
 
+    fn set_ttl(&mut self, ttl: Duration) -> bool {
+        self.request.ttl = ttl;
+        true
+    }
+
     async fn release(&mut self) -> Result<Released> {
         let release = &self.asker.release(&self.names.lock);
         let was_granted = self.grant.is_some();

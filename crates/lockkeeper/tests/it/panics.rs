@@ -1,0 +1,300 @@
+//! A panic of an engine or of a waker harms nobody else.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use lockkeeper::{
+    ErrorKind, Locks, Loss, Result,
+    engine::{Answers, Attempt, Claim, Engine, Moment, Profile, Released, Request, Standing},
+    engines::memory::Memory,
+};
+
+use crate::tools::{LONG, SHORT_TTL, poll_once};
+
+/// The memory engine; the calls that are counted down to zero panic.
+#[derive(Clone, Debug, Default)]
+struct Panicky {
+    memory: Memory,
+    is_distant: bool,
+    /// Whether it has a quick way, which never does.
+    is_quick: bool,
+    planned: Arc<Planned>,
+}
+
+/// How many calls of each kind are still to panic.
+#[derive(Debug, Default)]
+struct Planned {
+    claims: AtomicUsize,
+    attempts: AtomicUsize,
+    renewals: AtomicUsize,
+    releases: AtomicUsize,
+    changes: AtomicUsize,
+    sendings: AtomicUsize,
+    polls: AtomicUsize,
+}
+
+fn panic_if_planned(n: &AtomicUsize) {
+    let is_planned = n.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+    assert!(is_planned.is_err(), "on purpose");
+}
+
+/// Waits until the panics have come that were planned.
+async fn until_none(planned: &AtomicUsize) {
+    let come = async {
+        while planned.load(Ordering::SeqCst) > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(LONG, come).await.expect("the panic");
+}
+
+impl Panicky {
+    /// One that answers from here, and one that answers later.
+    fn both() -> [Self; 2] {
+        [false, true].map(|is_distant| Self { is_distant, ..Self::default() })
+    }
+
+    fn locks(&self) -> Locks {
+        Locks::builder().answer_within(LONG).build(Box::new(self.clone())).unwrap()
+    }
+}
+
+impl Engine for Panicky {
+    fn profile(&self) -> Profile {
+        let mut profile = self.memory.profile();
+        profile.answers = if self.is_distant { Answers::Later } else { Answers::AtOnce };
+        profile
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        panic_if_planned(&self.planned.claims);
+        let claim = self.memory.claim(request);
+        let planned = Arc::clone(&self.planned);
+        Box::new(PanickyClaim { claim, planned, is_quick: self.is_quick })
+    }
+}
+
+#[derive(Debug)]
+struct PanickyClaim {
+    claim: Box<dyn Claim>,
+    planned: Arc<Planned>,
+    is_quick: bool,
+}
+
+#[async_trait]
+impl Claim for PanickyClaim {
+    async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+        panic_if_planned(&self.planned.attempts);
+        self.claim.attempt(now).await
+    }
+
+    async fn renew(&mut self, now: Moment) -> Result<Standing> {
+        panic_if_planned(&self.planned.renewals);
+        self.claim.renew(now).await
+    }
+
+    async fn release(&mut self) -> Result<Released> {
+        panic_if_planned(&self.planned.releases);
+        self.claim.release().await
+    }
+
+    fn send_attempt(&mut self, _now: Moment) -> bool {
+        panic_if_planned(&self.planned.sendings);
+        self.is_quick
+    }
+
+    fn poll_attempt(&mut self, _context: &mut Context<'_>) -> Poll<Result<Option<Attempt>>> {
+        panic_if_planned(&self.planned.polls);
+        Poll::Ready(Ok(None))
+    }
+
+    fn send_release(&mut self) -> bool {
+        panic_if_planned(&self.planned.sendings);
+        self.is_quick
+    }
+
+    fn poll_release(&mut self, _context: &mut Context<'_>) -> Poll<Result<Option<Released>>> {
+        panic_if_planned(&self.planned.polls);
+        Poll::Ready(Ok(None))
+    }
+
+    async fn changed(&mut self) {
+        panic_if_planned(&self.planned.changes);
+        self.claim.changed().await;
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_an_attempt_leaves_the_key_usable() {
+    for panicky in Panicky::both() {
+        let locks = panicky.locks();
+        for planned in [&panicky.planned.claims, &panicky.planned.attempts] {
+            for patience in 0..2 {
+                planned.store(1, Ordering::SeqCst);
+                let lock = locks.lock("a");
+                let error = match patience {
+                    0 => lock.acquire().await.map(drop),
+                    _ => lock.try_acquire().await.map(drop),
+                };
+                let error = error.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Other);
+                assert!(error.to_string().contains("panicked: on purpose"), "{error}");
+                let guard = tokio::time::timeout(LONG, lock.acquire()).await.expect("no dead key");
+                guard.unwrap().release().await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_panic_while_one_waits_fails_that_one_and_no_other() {
+    for panicky in Panicky::both() {
+        let (locks, elsewhere) = (panicky.locks(), panicky.locks());
+        let guard = elsewhere.lock("a").acquire().await.unwrap();
+        let (first, second) = (locks.lock("a"), locks.lock("a"));
+        let (mut first, mut second) = (Box::pin(first.acquire()), Box::pin(second.acquire()));
+        assert!(poll_once(&mut first).await.is_none());
+        assert!(poll_once(&mut second).await.is_none());
+        panicky.planned.attempts.store(1, Ordering::SeqCst);
+        guard.release().await.unwrap();
+        let error = tokio::time::timeout(LONG, first).await.expect("an answer").unwrap_err();
+        assert!(error.to_string().contains("panicked: on purpose"), "{error}");
+        let second = tokio::time::timeout(LONG, second).await.expect("a turn");
+        assert!(second.unwrap().is_held());
+    }
+}
+
+#[tokio::test]
+async fn a_panic_while_nothing_happens_fails_the_first_and_no_other() {
+    for panicky in Panicky::both() {
+        let (locks, elsewhere) = (panicky.locks(), panicky.locks());
+        let guard = elsewhere.lock("a").acquire().await.unwrap();
+        panicky.planned.changes.store(1, Ordering::SeqCst);
+        let wait = || {
+            let lock = locks.lock("a");
+            tokio::spawn(async move { lock.acquire().await.map(drop) })
+        };
+        let waits = [wait(), wait()];
+        until_none(&panicky.planned.changes).await;
+        guard.release().await.unwrap();
+        let mut n_failed = 0;
+        for wait in waits {
+            let answer = tokio::time::timeout(LONG, wait).await.expect("an answer").unwrap();
+            if let Err(error) = answer {
+                assert!(error.to_string().contains("panicked: on purpose"), "{error}");
+                n_failed += 1;
+            }
+        }
+        assert_eq!(n_failed, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_panic_on_the_quick_way_leaves_the_key_usable() {
+    let panicky = Panicky { is_distant: true, is_quick: true, ..Panicky::default() };
+    let locks = panicky.locks();
+    for is_dropped in [false, true] {
+        for planned in [&panicky.planned.sendings, &panicky.planned.polls] {
+            planned.store(1, Ordering::SeqCst);
+            let taken = tokio::time::timeout(LONG, locks.lock("a").acquire()).await;
+            // What cannot be sent the quick way is sent at length; a lost answer is told.
+            if let Err(error) = taken.expect("an answer") {
+                assert!(error.to_string().contains("panicked: on purpose"), "{error}");
+            }
+            let guard = tokio::time::timeout(LONG, locks.lock("a").acquire()).await;
+            let guard = guard.expect("no dead key").unwrap();
+            planned.store(1, Ordering::SeqCst);
+            if is_dropped {
+                drop(guard);
+            } else if let Err(error) = guard.release().await {
+                assert!(error.to_string().contains("panicked: on purpose"), "{error}");
+            }
+            until_none(planned).await;
+            let next = tokio::time::timeout(LONG, locks.lock("a").acquire()).await;
+            next.expect("no dead key").unwrap().release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_a_release_is_told_and_those_in_line_go_on() {
+    for panicky in Panicky::both() {
+        let locks = panicky.locks();
+        for is_dropped in [false, true] {
+            let guard = locks.lock("a").ttl(SHORT_TTL).acquire().await.unwrap();
+            panicky.planned.releases.store(1, Ordering::SeqCst);
+            if is_dropped {
+                drop(guard);
+            } else {
+                let error = guard.release().await.unwrap_err();
+                assert!(error.to_string().contains("panicked: on purpose"), "{error}");
+            }
+            let next = tokio::time::timeout(LONG, locks.lock("a").acquire()).await;
+            next.expect("no dead key").unwrap().release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_a_renewal_is_a_loss_and_is_told() {
+    for panicky in Panicky::both() {
+        let locks = panicky.locks();
+        let other = locks.lock("b").ttl(SHORT_TTL).acquire().await.unwrap();
+        let lock = locks.lock("a").ttl(SHORT_TTL);
+        let guard = lock.acquire().await.unwrap();
+        panicky.planned.renewals.store(1, Ordering::SeqCst);
+        let lost = async {
+            tokio::select! {
+                loss = guard.lost() => loss,
+                loss = other.lost() => loss,
+            }
+        };
+        let loss = tokio::time::timeout(LONG, lost).await.expect("told");
+        assert!(matches!(&loss, Loss::TakenAway(why) if why.contains("on purpose")), "{loss:?}");
+        let (lost, kept) = if guard.is_held() { (other, guard) } else { (guard, other) };
+        let released = tokio::time::timeout(LONG, lost.release()).await.expect("an answer");
+        assert_eq!(released.unwrap_err().kind(), ErrorKind::Lost);
+        tokio::time::sleep(2 * SHORT_TTL).await;
+        assert!(kept.is_held(), "the panic harmed another hold");
+    }
+}
+
+/// Panics when it is woken.
+struct Trap;
+
+impl Wake for Trap {
+    fn wake(self: Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_ends_no_renewal_of_others() {
+    let locks = Locks::connect("memory:").await.unwrap();
+    let kept = locks.lock("kept").ttl(SHORT_TTL).acquire().await.unwrap();
+    let held = locks.lock("a").acquire().await.unwrap();
+    let waker = Arc::new(Trap).into();
+    let mut context = Context::from_waker(&waker);
+    // Woken by the clock: a limit, and the end of a hold.
+    let lock = locks.lock("a");
+    let mut wait = Box::pin(lock.acquire_within(Duration::from_millis(20)));
+    assert!(matches!(wait.as_mut().poll(&mut context), Poll::Pending));
+    let short = locks.lock("b").maximum_hold(Duration::from_millis(20)).acquire().await.unwrap();
+    let mut lost = Box::pin(short.lost());
+    assert!(matches!(lost.as_mut().poll(&mut context), Poll::Pending));
+    tokio::time::sleep(4 * SHORT_TTL).await;
+    assert!(kept.is_held(), "the waker of another ended the renewal");
+    // Woken by the one whose turn ends: that is no business of the one who releases.
+    drop(wait);
+    let mut wait = Box::pin(lock.acquire());
+    assert!(matches!(wait.as_mut().poll(&mut context), Poll::Pending));
+    held.release().await.unwrap();
+    assert!(wait.await.unwrap().is_held());
+}
