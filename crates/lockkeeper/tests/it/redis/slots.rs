@@ -112,6 +112,28 @@ async fn a_lock_with_a_line_is_let_go_wherever_its_parts_are() {
     }
 }
 
+/// The lock is taken at one node while its counter is at the other: numbers taken first would be old by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fence_is_taken_when_the_lock_is_and_not_before() {
+    let (site, _, guard, waiter) = Site::start("late").await;
+    guard.release().await.unwrap();
+    served(waiter).await.release().await.unwrap();
+    // One who does not know that the key was contended.
+    let locks = Locks::connect(&site.cluster.url()).await.unwrap();
+    site.begin();
+    site.cluster.nodes[site.to].stop().unwrap();
+    let lock = locks.lock("late").ttl(TTL);
+    let late = tokio::spawn(async move { lock.acquire_within(LONG).await.unwrap() });
+    // Long enough to ask the old node, and too short for the new one to be given up.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let time = site.cluster.nodes[site.from].command(&["TIME"]).unwrap();
+    let part = |number: usize| time.list()[number].text().parse::<u64>().unwrap();
+    site.cluster.nodes[site.to].go_on().unwrap();
+    let fence = served(late).await.fence();
+    let floor = part(0) * 4_000_000 + part(1) * 4;
+    assert!(fence > floor, "{fence} is of {} us before the grant", (floor - fence) / 4);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_left_half_moved_is_mended_by_the_servers_own_tool() {
     let (site, locks, guard, waiter) = Site::start("mended").await;

@@ -12,7 +12,7 @@ use super::{
             replicas::given_back,
             resp::Value,
         },
-        LIFT, RELEASE, RELEASE_ALONE,
+        COUNT, LIFT, RELEASE, RELEASE_ALONE,
         packing::{Numbering, TURNS_IF_FREE},
     },
     NativeClaim, SMALLEST_FENCE, Stage, number,
@@ -47,9 +47,12 @@ impl NativeClaim {
         client.call(at, slot, call, now).await
     }
 
-    /// Takes the key if it is free, in one trip and without a script.
+    /// Takes the key if it is free, without a script.
     async fn take_if_free(&mut self, now: Moment) -> Result<Option<Grant>> {
         let at = Arc::clone(self.reach(now).await?);
+        if self.is_in_cluster() {
+            return self.take_then_count(now).await;
+        }
         let must_lift = match self.numbering() {
             Numbering::Counter => !at.lifted.has(self.names.bucket),
             Numbering::Clock => false,
@@ -76,6 +79,33 @@ impl NativeClaim {
             Value::Okay => Ok(Some(self.granted(*last))),
             _ => Err(strange(&replies)),
         }
+    }
+
+    /// The same in a cluster: while a slot is on its way, the lock may be taken at one node and the counter be at
+    /// another. Numbers are taken only when the lock is ours: taken before, they might be smaller than those of
+    /// somebody who held the lock in between.
+    async fn take_then_count(&mut self, now: Moment) -> Result<Option<Grant>> {
+        let mut take = Call::new();
+        self.push_take(&mut take.bytes);
+        let mut set = Call::new();
+        take.commands().first().into_iter().for_each(|command| set.add_command(command));
+        self.stage = Stage::Unsure;
+        let replies = self.call(&set, now).await?;
+        match &replies[..] {
+            [Value::Nil] => {
+                self.stage = Stage::Nothing;
+                return Ok(None);
+            }
+            [Value::Okay] => {}
+            _ => return Err(strange(&replies)),
+        }
+        let granted_at = self.at.clone();
+        let count = Call::script(&COUNT, &[&self.names.counter().concat()], &[]);
+        let replies = self.call(&count, now).await?;
+        // It is there that replicas are to be waited for.
+        self.at = granted_at;
+        let last = number(&replies).ok_or_else(|| strange(&replies))?;
+        Ok(Some(self.granted(last)))
     }
 
     /// Takes fence numbers for a lock that is ours already, from a counter that was not there.
