@@ -163,9 +163,8 @@ impl Line {
 
     /// Passes the lock on to one who wants another ttl, which the engine must know first.
     fn pass_on_for(&self, tenure: &Tenure, ttl: Duration) -> Ended {
-        let (Taken::Claim(claim), Some(asked)) = (tenure.held.take(), tenure.ttl) else {
-            return Ended::Last;
-        };
+        let Some(asked) = tenure.ttl else { return Ended::Last };
+        let Taken::Claim(claim) = tenure.held.take() else { return Ended::Last };
         let n_turns = u32::try_from(tenure.n_turns).unwrap_or(u32::MAX);
         let offer = Offer {
             claim,
