@@ -52,8 +52,20 @@ pub(crate) enum Command {
     /// Signals sent to lockkeeper are passed on to it.
     ///
     /// The lock is released when the command ends; processes it left behind in the background are
-    /// left alone. If lockkeeper is killed, a warden kills the command with all its descendants,
-    /// and only then is the lock free (Linux; elsewhere the command runs on).
+    /// left alone. Not so if a signal ended the command, or if it ended after SIGTERM, SIGHUP, SIGINT or
+    /// SIGQUIT came to lockkeeper: then what is left of it gets SIGTERM, SIGKILL after the grace, and
+    /// the lock is free only when all have ended. If lockkeeper is killed, a warden kills the command
+    /// with all its descendants, and only then is the lock free (all of this on Linux; elsewhere
+    /// signals are not passed on, and the command runs on when lockkeeper is killed).
+    ///
+    /// If lockkeeper and its warden are both killed, so is the command, but its descendants run on. On the
+    /// file engine they keep the lock: they inherit its descriptor (number 60, or the next one that is
+    /// free) and hold the lock until the last one has ended or closed it. A lease cannot be inherited:
+    /// on all other engines the lock is free after its ttl though descendants may still run.
+    ///
+    /// A run inside a run of the same key would wait for ever: it ends with 77 at once. Stopped with
+    /// Ctrl-Z while it waits, it leaves the line, and joins it again at the end when it goes on; the time
+    /// counts for --within.
     #[command(after_long_help = exit::help())]
     Run {
         /// Give up with exit 76 when the lock is still busy after this time, for example 90s; 0s is one
@@ -119,7 +131,7 @@ pub(crate) struct Hold {
     #[arg(long, value_name = "ACTION", value_enum, default_value_t = OnLoss::Term)]
     pub(crate) on_loss: OnLoss,
 
-    /// With --on-loss term: the time between SIGTERM and SIGKILL
+    /// The time between SIGTERM and SIGKILL, for a lost lock and for what a signal left behind
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     pub(crate) grace: Duration,
 

@@ -32,13 +32,32 @@ pub(crate) struct Post;
 
 #[allow(clippy::unused_self, reason = "the post on Linux has much to keep")]
 impl Post {
-    pub(crate) fn set_up(_hold: &Hold) -> Result<Self, Failure> {
+    pub(crate) fn set_up(_url: Option<&str>, _hold: &Hold) -> Result<Self, Failure> {
         Ok(Self)
     }
 
     /// Drives `work` to its end.
     pub(crate) fn wait_for<F: Future>(&self, work: F) -> Result<F::Output, Failure> {
         Ok(block_on(work))
+    }
+
+    /// Drives what `join` begins.
+    pub(crate) fn wait_in_line<F: Future>(
+        &self,
+        _locks: &Locks,
+        mut join: impl FnMut() -> F,
+    ) -> Result<F::Output, Failure> {
+        Ok(block_on(join()))
+    }
+
+    /// Nothing tells here which runs are around this one.
+    pub(crate) fn check_outer_runs(
+        &self,
+        _locks: &Locks,
+        _url: Option<&str>,
+        _key: &str,
+    ) -> Result<(), Failure> {
+        Ok(())
     }
 
     /// Runs the command of `hold` until it has ended, or the lock is lost.

@@ -32,7 +32,10 @@ const OWN: [(Exit, &str); 9] = [
     (Exit::Failed, "anything else that went wrong"),
     (Exit::Busy, "somebody else holds the lock (try)"),
     (Exit::TimedOut, "the lock was busy for all of --within (run)"),
-    (Exit::Refused, "refused or not supported: rights, a foreign file, a folder not ours"),
+    (
+        Exit::Refused,
+        "refused or not supported: rights, a foreign file, a folder not ours, a key that an outer run holds",
+    ),
     (Exit::Lost, "the lock was lost while the command ran, and the command was stopped"),
     (Exit::CannotExecute, "the command was found but cannot be executed"),
     (Exit::NotFound, "the command was not found"),

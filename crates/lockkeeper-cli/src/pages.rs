@@ -51,6 +51,10 @@ fn page() -> io::Result<Vec<u8>> {
         ),
         ("LOCKKEEPER_KEY", "set for the command: the name of the lock"),
         ("LOCKKEEPER_FENCE", "set for the command: a number that grows with every grant"),
+        (
+            "LOCKKEEPER_HELD",
+            "set for the command: the runs it is part of, so that one inside knows",
+        ),
     ];
     let variables = variables.map(|(name, meaning)| (name.to_owned(), meaning));
     page.extend(list("ENVIRONMENT", variables.into_iter()).into_bytes());

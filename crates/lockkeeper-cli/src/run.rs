@@ -1,8 +1,13 @@
 //! `run` and `try`: take the lock, run the command, give the lock back.
 
 use std::{
-    borrow::Cow, ffi::OsStr, io::IsTerminal, mem::ManuallyDrop, path::Path, process::Command,
-    time::Duration,
+    borrow::Cow,
+    ffi::OsStr,
+    io::IsTerminal,
+    mem::ManuallyDrop,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
 };
 
 use lockkeeper::{ErrorKind, Guard, Lock, Locks};
@@ -33,13 +38,22 @@ pub(crate) enum Ending {
     Lost,
     /// It was stopped, because what looked after it is gone.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no warden"))]
-    WardenGone,
+    WardenGone(Rest),
+}
+
+/// What became of the command's descendants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no warden"))]
+pub(crate) enum Rest {
+    Ended,
+    /// Nobody knows them any more.
+    MayRun,
 }
 
 /// Runs the command of `hold` under its lock and says how to exit.
 pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<Exit, Failure> {
     // First of all: the warden must be forked before the library starts a thread.
-    let post = Post::set_up(hold)?;
+    let post = Post::set_up(url, hold)?;
     // Our own loop attends to the lock while the command runs: a thread less to start.
     let mut locks = Locks::builder().attended();
     if let Some(url) = url {
@@ -56,9 +70,14 @@ pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<
     if hold.barging {
         lock = lock.barging();
     }
-    let guard = take(&post, &locks, &lock, hold, patience)?;
+    let guard = take(&post, &locks, &lock, (url, hold), patience)?;
     // Nothing of the command may run on when the guard is dropped.
     let ending = post.run(&locks, &guard, hold).inspect_err(|_| post.dismiss())?;
+    if ending == Ending::WardenGone(Rest::MayRun) {
+        // Not given back: the kernel keeps it for those who inherited it, and a lease runs out.
+        let _kept = ManuallyDrop::new(guard);
+        return conclude(ending, hold, Ok(()));
+    }
     // A signal now changes nothing any more: the command has ended, and so do we.
     let released = post.wait_for(guard.release()).unwrap_or(Ok(()));
     conclude(ending, hold, released)
@@ -77,7 +96,7 @@ fn take(
     post: &Post,
     locks: &Locks,
     lock: &Lock,
-    hold: &Hold,
+    (url, hold): (Option<&str>, &Hold),
     patience: Patience,
 ) -> Result<Guard, Failure> {
     if let Patience::Tries = patience {
@@ -90,6 +109,8 @@ fn take(
             }
         };
     }
+    post.check_outer_runs(locks, url, &hold.key)?;
+    let begun_at = Instant::now();
     // Somebody is watching: tell what we wait for.
     if std::io::stderr().is_terminal() {
         if let Some(guard) = post.wait_for(lock.try_acquire())?? {
@@ -100,14 +121,16 @@ fn take(
     }
     Ok(match patience {
         Patience::Within(limit) => {
-            let taken = post.wait_for(lock.acquire_within(limit))?;
+            let taken = post.wait_in_line(locks, || {
+                lock.acquire_within(limit.saturating_sub(begun_at.elapsed()))
+            })?;
             if taken.is_err() {
                 // An engine that was still asked may grant it yet, and we are about to end.
                 post.wait_for(locks.settle())?;
             }
             taken?
         }
-        _ => post.wait_for(lock.acquire())??,
+        _ => post.wait_in_line(locks, || lock.acquire())??,
     })
 }
 
@@ -167,8 +190,12 @@ fn conclude(
             Err(Failure::new(exit, format!("cannot run {name:?}: {error}")))
         }
         Ending::Lost => Err(Failure::new(Exit::Lost, format!("stopped {name:?}: {key:?} is lost"))),
-        Ending::WardenGone => {
-            let message = format!("stopped {name:?}: its warden was killed");
+        Ending::WardenGone(rest) => {
+            let rest = match rest {
+                Rest::Ended => "",
+                Rest::MayRun => "; if it had children, look whether they still run",
+            };
+            let message = format!("stopped {name:?}: its warden was killed{rest}");
             Err(Failure::new(Exit::Failed, message))
         }
     }

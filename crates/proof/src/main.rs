@@ -19,6 +19,7 @@ mod idle;
 mod kills;
 mod next_in_line;
 mod redis;
+mod signals;
 mod tidy;
 
 use std::{env, process::ExitCode};
@@ -31,7 +32,8 @@ use crate::{
 
 type Proof = fn(&Settings) -> Outcome;
 
-const PROOFS: [(&str, Proof); 11] = [
+const PROOFS: [(&str, Proof); 12] = [
+    ("signals", signals::prove),
     ("counter", counter::prove),
     ("kills", kills::prove),
     ("next-in-line", next_in_line::prove),

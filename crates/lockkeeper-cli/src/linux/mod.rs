@@ -6,15 +6,18 @@
 
 mod bell;
 mod descendants;
+mod handle;
 mod launch;
 mod orders;
+mod outer;
 mod process;
 mod signals;
+mod stat;
 mod warden;
 
 use std::{
-    os::fd::{AsFd, AsRawFd, OwnedFd},
-    pin::pin,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
@@ -35,17 +38,22 @@ use nix::{
 use self::{
     bell::Bell,
     orders::{NotStarted, Order, Received},
+    outer::Outer,
     process::Side,
     signals::{Meaning, Sender, Signals},
+    warden::Task,
 };
 use crate::{
     args::{Hold, OnLoss},
-    exit::Failure,
+    exit::{Exit, Failure},
     message,
     run::Ending,
 };
 
 pub(crate) use self::signals::survive_broken_pipes;
+
+/// How soon to look again at a hold that the library has in hands.
+const CHECK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The post of the command: a warden beside it, signals in its hands.
 #[derive(Debug)]
@@ -59,7 +67,7 @@ pub(crate) struct Post {
 
 impl Post {
     /// Takes signals into our hands and forks the warden. No thread may exist yet.
-    pub(crate) fn set_up(hold: &Hold) -> Result<Self, Failure> {
+    pub(crate) fn set_up(url: Option<&str>, hold: &Hold) -> Result<Self, Failure> {
         let set_up = || -> nix::Result<Self> {
             let (signals, started_with) = Signals::take()?;
             let family = process::become_reaper()?;
@@ -67,7 +75,7 @@ impl Post {
             match process::fork()? {
                 Side::Warden { command } => {
                     drop(ours);
-                    warden::serve(&theirs, command, hold, started_with)
+                    warden::serve(&theirs, command, Task { url, hold, started_with })
                 }
                 Side::Command { warden } => {
                     let bell = Arc::new(Bell::new()?);
@@ -78,23 +86,96 @@ impl Post {
         set_up().map_err(|error| Failure::system("start the warden", error))
     }
 
+    /// Fails if a run around this one holds the key: it ends after us, so we would wait for ever.
+    pub(crate) fn check_outer_runs(
+        &self,
+        locks: &Locks,
+        url: Option<&str>,
+        key: &str,
+    ) -> Result<(), Failure> {
+        let outer = Outer::all_with(key);
+        if outer.is_empty() {
+            return Ok(());
+        }
+        let who = self.wait_for(locks.who(key))?;
+        match outer.iter().find(|outer| outer.holds(url, &who)) {
+            None => Ok(()),
+            Some(Outer { pid, .. }) => {
+                let message = format!(
+                    "{key:?} is held by the run this one is part of (pid {pid}), which ends only after \
+                     this one; run the command without lockkeeper, or under another key"
+                );
+                Err(Failure::new(Exit::Refused, message))
+            }
+        }
+    }
+
     /// Drives `work` to its end, unless a signal ends us first; then `work` is dropped.
     pub(crate) fn wait_for<F: Future>(&self, work: F) -> Result<F::Output, Failure> {
+        let mut work = pin!(work);
+        loop {
+            match self.drive(work.as_mut())? {
+                Driven::Done(output) => return Ok(output),
+                Driven::Halted => halt(),
+            }
+        }
+    }
+
+    /// Drives what `join` begins: a wait in line, which is left before we stop, because a place in line
+    /// whose owner is stopped halts all behind it. It begins again when we go on.
+    pub(crate) fn wait_in_line<F: Future>(
+        &self,
+        locks: &Locks,
+        mut join: impl FnMut() -> F,
+    ) -> Result<F::Output, Failure> {
+        loop {
+            // Not in the match: what was begun must be gone before we leave the line.
+            let driven = self.drive(pin!(join()))?;
+            match driven {
+                Driven::Done(output) => return Ok(output),
+                Driven::Halted => {
+                    self.see_through(locks.settle())?;
+                    // Whoever told us to go on meanwhile would not tell us again.
+                    if !self.is_told_to_go_on()? {
+                        halt();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Drives `work` until it is done, or until we are to stop; an end is a failure.
+    fn drive<F: Future>(&self, mut work: Pin<&mut F>) -> Result<Driven<F::Output>, Failure> {
+        let waker = Waker::from(self.bell.clone());
+        loop {
+            if let Poll::Ready(output) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Ok(Driven::Done(output));
+            }
+            self.sleep(None)?;
+            if let Told::Stop = self.obey_signals()? {
+                return Ok(Driven::Halted);
+            }
+        }
+    }
+
+    /// Drives `work` to its end; signals wait.
+    fn see_through<F: Future>(&self, work: F) -> Result<F::Output, Failure> {
         let mut work = pin!(work);
         let waker = Waker::from(self.bell.clone());
         loop {
             if let Poll::Ready(output) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return Ok(output);
             }
-            self.sleep(None)?;
-            self.obey_signals()?;
+            self.sleep_on(&[self.bell.as_fd()], None)?;
         }
     }
 
     /// Has the warden run the command of `hold`, and watches over it until it has ended.
     pub(crate) fn run(&self, locks: &Locks, guard: &Guard, hold: &Hold) -> Result<Ending, Failure> {
         // What came while we asked for the lock is for us: there is no child yet.
-        self.obey_signals()?;
+        while let Told::Stop = self.obey_signals()? {
+            halt();
+        }
         let lock = descriptor_of(guard)?;
         self.tell(Order::Start { fence: guard.fence() }, lock.as_ref());
         drop(lock);
@@ -116,7 +197,11 @@ impl Post {
                     (_, ending) => ending,
                 });
             }
-            self.sleep(attend_in)?;
+            self.sleep(match hold_is {
+                // The hold is being checked just now, and nobody wakes us when that is through.
+                HoldIs::Standing => attend_in.or(Some(CHECK_PAUSE)),
+                HoldIs::Lost | HoldIs::Given => attend_in,
+            })?;
             self.pass_signals_on()?;
         }
     }
@@ -131,10 +216,7 @@ impl Post {
                 Ok(Received::Message(NotStarted { errno }, _)) => Some(Ending::NotStarted(errno)),
                 _ => Some(Ending::Ended(status.to_le_bytes()[0])),
             },
-            Ok(_) | Err(_) => {
-                self.family.end();
-                Some(Ending::WardenGone)
-            }
+            Ok(_) | Err(_) => Some(Ending::WardenGone(self.family.end())),
         }
     }
 
@@ -158,8 +240,12 @@ impl Post {
     /// Sleeps until a signal, the bell, or the end of the pause. The end of the warden comes as a
     /// signal too.
     fn sleep(&self, pause: Option<Duration>) -> Result<(), Failure> {
-        let mut waits =
-            [self.signals.as_fd(), self.bell.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        self.sleep_on(&[self.signals.as_fd(), self.bell.as_fd()], pause)
+    }
+
+    fn sleep_on(&self, fds: &[BorrowedFd<'_>], pause: Option<Duration>) -> Result<(), Failure> {
+        let mut waits: Vec<PollFd<'_>> =
+            fds.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
         let pause = pause.map_or(PollTimeout::NONE, |pause| {
             // Rounded up, so that it does not wake just before the time again and again.
             PollTimeout::try_from(pause.as_millis() + 1).unwrap_or(PollTimeout::MAX)
@@ -174,16 +260,28 @@ impl Post {
     }
 
     /// While there is no child, signals are for us.
-    fn obey_signals(&self) -> Result<(), Failure> {
+    fn obey_signals(&self) -> Result<Told, Failure> {
         while let Some(came) = self.signals.next()? {
             match came.meaning() {
                 Meaning::End => return Err(Failure::interrupted(came.number())),
-                // The shell waits for us to stop. Our own mask keeps SIGTSTP from doing it.
-                Meaning::Stop => drop(raise(Signal::SIGSTOP)),
+                Meaning::Stop => return Ok(Told::Stop),
                 Meaning::Nothing => {}
             }
         }
-        Ok(())
+        Ok(Told::Nothing)
+    }
+
+    /// Whether the word to go on has come, after the one to stop.
+    fn is_told_to_go_on(&self) -> Result<bool, Failure> {
+        let mut goes_on = false;
+        while let Some(came) = self.signals.next()? {
+            match came.meaning() {
+                Meaning::End => return Err(Failure::interrupted(came.number())),
+                Meaning::Stop => goes_on = false,
+                Meaning::Nothing => goes_on |= came.signal() == Signal::SIGCONT,
+            }
+        }
+        Ok(goes_on)
     }
 
     /// What a process sent is for the child. What the terminal sent went to the whole process
@@ -211,6 +309,28 @@ impl Drop for Post {
     fn drop(&mut self) {
         self.dismiss();
     }
+}
+
+/// How far work has come.
+#[derive(Debug)]
+enum Driven<T> {
+    Done(T),
+    /// We are to stop first.
+    Halted,
+}
+
+/// What signals ask of a command that has no child yet, apart from ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Stop,
+}
+
+/// Stops this process until it is told to go on. The shell waits for that; our own mask keeps SIGTSTP
+/// from doing it.
+fn halt() {
+    // It cannot fail: the signal exists, and so do we.
+    let _ = raise(Signal::SIGSTOP);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

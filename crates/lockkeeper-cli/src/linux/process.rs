@@ -3,12 +3,13 @@
 
 use std::{
     ffi::CString,
-    os::fd::{FromRawFd, OwnedFd},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     sync::atomic::{AtomicI32, Ordering},
 };
 
 use nix::{
     errno::Errno,
+    fcntl::{FcntlArg, fcntl},
     libc,
     sched::{CloneFlags, clone},
     sys::{
@@ -21,10 +22,16 @@ use nix::{
 };
 
 use super::{descendants, launch::Launch};
+use crate::run::Rest;
 
 /// More than the way to exec needs, and enough for the allocator to ask the kernel for it: what
 /// comes from there is not cleared byte by byte.
 const STACK_BYTES: usize = 256 * 1024;
+
+/// From which number on the child gets the lock's descriptor, if the one before is beyond its limit.
+/// Scripts use up to 9, shells keep theirs from 10 on, `flock` has made 200 popular; and up to 63 the
+/// kernel needs no larger table.
+const LOCK_FROM: [libc::c_int; 3] = [60, 10, 3];
 
 /// Where the program begins.
 ///
@@ -108,9 +115,13 @@ pub(super) fn become_reaper() -> nix::Result<Family> {
 
 impl Family {
     /// Kills what the warden left to us. In a mixed family the kernel kills the child alone.
-    pub(super) fn end(self) {
-        if let Self::OursAlone = self {
-            descendants::end_all();
+    pub(super) fn end(self) -> Rest {
+        match self {
+            Self::OursAlone => {
+                descendants::end_all();
+                Rest::Ended
+            }
+            Self::Mixed => Rest::MayRun,
         }
     }
 }
@@ -149,8 +160,13 @@ pub(super) fn is_ignored(signal: Signal) -> bool {
 /// Starts the child of the warden, which is this process.
 ///
 /// The child borrows our memory until it has become another program: to copy it first, as `fork`
-/// does, takes longer than all else here.
-pub(super) fn start(launch: &Launch, with: StartedWith) -> nix::Result<Pid> {
+/// does, takes longer than all else here. It inherits the `lock`, and passes it on to its own
+/// children: so the kernel keeps the lock while any of them lives, whoever else is killed.
+pub(super) fn start(
+    launch: &Launch,
+    with: StartedWith,
+    lock: Option<BorrowedFd<'_>>,
+) -> nix::Result<Pid> {
     let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {
         texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
     };
@@ -158,7 +174,8 @@ pub(super) fn start(launch: &Launch, with: StartedWith) -> nix::Result<Pid> {
     let warden = getpid();
     let failure = AtomicI32::new(0);
     let become_child = || {
-        let error = match prepare_child(warden, with) {
+        let prepared = prepare_child(warden, with).and_then(|()| lock.map_or(Ok(()), inherit));
+        let error = match prepared {
             Err(error) => error,
             Ok(()) => {
                 // SAFETY: both lists end with a null pointer, and all texts in them with a zero;
@@ -201,11 +218,44 @@ fn prepare_child(warden: Pid, with: StartedWith) -> nix::Result<()> {
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&with.mask), None)
 }
 
+/// In the child: keeps the lock's descriptor over the exec, under a number that disturbs nobody.
+fn inherit(lock: BorrowedFd<'_>) -> nix::Result<()> {
+    let mut kept = Err(Errno::EMFILE);
+    for from in LOCK_FROM {
+        kept = fcntl(lock, FcntlArg::F_DUPFD(from));
+        if kept.is_ok() {
+            break;
+        }
+    }
+    kept.map(drop)
+}
+
+/// A descriptor of the process that has this number now.
+pub(super) fn open(pid: Pid) -> nix::Result<OwnedFd> {
+    // SAFETY: the call takes two numbers. The descriptor it answers is closed at an exec.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
+    let fd = libc::c_int::try_from(Errno::result(fd)?).map_err(|_| Errno::EBADF)?;
+    // SAFETY: the kernel has just made it, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sends a signal to the process of this descriptor; without one, only asks whether it is there.
+pub(super) fn signal_by(process: &OwnedFd, signal: Option<Signal>) -> nix::Result<()> {
+    let number = signal.map_or(0, |signal| signal as libc::c_int);
+    let no_info = std::ptr::null::<libc::siginfo_t>();
+    let fd = process.as_raw_fd();
+    // SAFETY: without information of our own the call takes numbers only.
+    Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, number, no_info, 0) })
+        .map(drop)
+}
+
 /// What happened to one of our children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reaped {
-    /// It ended: its status, or 128 + n for signal n.
+    /// It ended by itself, with this status.
     Ended(Pid, u8),
+    /// A signal ended it: 128 + n for signal n.
+    Killed(Pid, u8),
     /// This signal stopped it.
     Stopped(Pid, i32),
     Continued(Pid),
@@ -233,7 +283,7 @@ fn decode(pid: Pid, status: i32) -> Reaped {
     if libc::WIFEXITED(status) {
         Reaped::Ended(pid, low_byte(libc::WEXITSTATUS(status)))
     } else if libc::WIFSIGNALED(status) {
-        Reaped::Ended(pid, low_byte(128 + libc::WTERMSIG(status)))
+        Reaped::Killed(pid, low_byte(128 + libc::WTERMSIG(status)))
     } else if libc::WIFSTOPPED(status) {
         Reaped::Stopped(pid, libc::WSTOPSIG(status))
     } else {
@@ -260,9 +310,9 @@ mod tests {
     fn wait_states_become_exit_codes() {
         let pid = Pid::from_raw(7);
         assert_eq!(decode(pid, 0x2a00), Reaped::Ended(pid, 42));
-        assert_eq!(decode(pid, 9), Reaped::Ended(pid, 137));
-        assert_eq!(decode(pid, 0x80 | 11), Reaped::Ended(pid, 139));
-        assert_eq!(decode(pid, 40), Reaped::Ended(pid, 168));
+        assert_eq!(decode(pid, 9), Reaped::Killed(pid, 137));
+        assert_eq!(decode(pid, 0x80 | 11), Reaped::Killed(pid, 139));
+        assert_eq!(decode(pid, 40), Reaped::Killed(pid, 168));
         assert_eq!(decode(pid, 0x147f), Reaped::Stopped(pid, 20));
         assert_eq!(decode(pid, 0xffff), Reaped::Continued(pid));
     }

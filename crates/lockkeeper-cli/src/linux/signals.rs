@@ -28,6 +28,11 @@ const TAKEN: [Signal; 11] = [
     Signal::SIGCONT,
 ];
 
+/// Whether this signal asks a command to end; others that we pass on have meanings of their own.
+pub(super) fn asks_to_end(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGTERM | Signal::SIGHUP | Signal::SIGINT | Signal::SIGQUIT)
+}
+
 /// The signals we took into our hands.
 #[derive(Debug)]
 pub(super) struct Signals(SignalFd);

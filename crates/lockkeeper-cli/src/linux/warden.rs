@@ -5,6 +5,13 @@
 //! warden has ended. When the command hangs up, however it died, the warden first kills the child
 //! and all its descendants: as child subreaper it is the parent of every orphan among them.
 //!
+//! When the child has ended by itself, what it left behind is no matter of the lock. When a signal
+//! ended it, or it ended after one that asked it to, what it left is its work cut off in the middle:
+//! the warden asks the rest to end too, kills them after the grace, and is there until none is left.
+//!
+//! The child and all its descendants inherit the descriptor: if command and warden are killed
+//! together, the kernel keeps the lock for them.
+//!
 //! It stays in the process group of the command. A group of its own would survive `kill -9` of
 //! the whole group, but would also make the kernel believe that job control goes on after the
 //! shell has died.
@@ -28,18 +35,29 @@ use nix::{
 
 use super::{
     descendants,
+    handle::Handle,
     launch::Launch,
     orders::{self, NotStarted, Order, Received},
+    outer::{HELD, Outer},
     process::{self, Reaped, StartedWith},
+    signals::asks_to_end,
 };
 use crate::{
     args::Hold,
     run::{FENCE, child_of},
 };
 
+/// What the warden is there for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Task<'a> {
+    pub(super) url: Option<&'a str>,
+    pub(super) hold: &'a Hold,
+    pub(super) started_with: StartedWith,
+}
+
 /// The life of the warden. It exits with the status of the child.
-pub(super) fn serve(channel: &OwnedFd, command: Pid, hold: &Hold, started_with: StartedWith) -> ! {
-    match wait_for_start(channel, command, hold, started_with) {
+pub(super) fn serve(channel: &OwnedFd, command: Pid, task: Task<'_>) -> ! {
+    match wait_for_start(channel, command, task) {
         Ok(status) => process::leave(status),
         Err(_) => {
             // Nothing was started, and no status can say so: only a signal does.
@@ -49,34 +67,41 @@ pub(super) fn serve(channel: &OwnedFd, command: Pid, hold: &Hold, started_with: 
     }
 }
 
-fn wait_for_start(
-    channel: &OwnedFd,
-    command: Pid,
-    hold: &Hold,
-    started_with: StartedWith,
-) -> nix::Result<u8> {
+fn wait_for_start(channel: &OwnedFd, command: Pid, task: Task<'_>) -> nix::Result<u8> {
+    let Task { url, hold, started_with } = task;
     // Only the command's end may end us.
     SigSet::all().thread_block()?;
     prctl::set_child_subreaper(true)?;
-    let family = SignalFd::with_flags(
-        &SigSet::from(Signal::SIGCHLD),
-        SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
-    )?;
+    let heard: SigSet =
+        Signal::iterator().filter(|&s| s == Signal::SIGCHLD || asks_to_end(s)).collect();
+    let signals = SignalFd::with_flags(&heard, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     // While the command takes the lock. A zero inside a word cannot come from a command line.
-    let mut launch = Launch::new(&child_of(hold)).map_err(|_| Errno::EINVAL)?;
+    let mut child = child_of(hold);
+    if let Some(outer) = Outer::new(command, url, &hold.key) {
+        child.env(HELD, outer.variable());
+    }
+    let mut launch = Launch::new(&child).map_err(|_| Errno::EINVAL)?;
     sleep(&[channel.as_fd()], None)?;
     let Received::Message(Order::Start { fence }, lock) = orders::receive(channel)? else {
         return Ok(0);
     };
     launch.add(FENCE, fence).map_err(|_| Errno::EINVAL)?;
-    match process::start(&launch, started_with) {
+    match process::start(&launch, started_with, lock.as_ref().map(AsFd::as_fd)) {
         Err(error) => {
             orders::send(channel, &NotStarted { errno: error as i32 }, None)?;
             Ok(0)
         }
         Ok(child) => {
-            let child_is = ChildIs::Starting;
-            let watch = Watch { channel, family, command, child, child_is, stop: None };
+            let watch = Watch {
+                channel,
+                signals,
+                command,
+                child,
+                child_is: ChildIs::Starting,
+                ends: Ends::ByItself,
+                grace: hold.grace,
+                stop: None,
+            };
             Ok(watch.keep(lock))
         }
     }
@@ -86,11 +111,21 @@ fn wait_for_start(
 #[derive(Debug)]
 struct Watch<'a> {
     channel: &'a OwnedFd,
-    family: SignalFd,
+    signals: SignalFd,
     command: Pid,
     child: Pid,
     child_is: ChildIs,
+    ends: Ends,
+    grace: Duration,
     stop: Option<Stop>,
+}
+
+/// What the end of the child means for those it leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    ByItself,
+    /// It has had a signal that asks it to end.
+    WhenAsked,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +135,7 @@ enum ChildIs {
     Running,
 }
 
-/// The child is being stopped.
+/// The child and all its descendants are being stopped.
 #[derive(Clone, Copy, Debug)]
 struct Stop {
     /// When patience ends; never, for a grace beyond all clocks.
@@ -135,7 +170,7 @@ impl Watch<'_> {
             }
             self.child_is = ChildIs::Running;
             let kill_at = self.stop.and_then(|stop| stop.kill_at);
-            let fds = [self.channel.as_fd(), self.family.as_fd()];
+            let fds = [self.channel.as_fd(), self.signals.as_fd()];
             if sleep(&fds, kill_at).is_err() || kill_at.is_some_and(|at| at <= Instant::now()) {
                 return self.end_all();
             }
@@ -155,8 +190,12 @@ impl Watch<'_> {
                     if self.child_is == ChildIs::Starting {
                         self.pass(signal);
                     }
+                    self.note(signal);
                 }
-                Ok(Received::Message(Order::Stop { grace }, _)) => self.stop(grace),
+                Ok(Received::Message(Order::Stop { grace }, _)) => {
+                    self.stop(grace, None);
+                    ask_all_to_end(grace);
+                }
                 Ok(Received::Message(Order::Start { .. }, _) | Received::HangUp) | Err(_) => {
                     return Command::HungUp;
                 }
@@ -170,28 +209,64 @@ impl Watch<'_> {
     }
 
     fn reap(&mut self) -> Left {
-        // The signal says only that there is something to ask for.
-        while let Ok(Some(_)) = self.family.read_signal() {}
+        self.hear();
+        let mut is_left_alone = false;
         loop {
-            match (process::reap(), &mut self.stop) {
-                (Reaped::Ended(pid, status), None) if pid == self.child => {
-                    return Left::Nobody { status };
+            match process::reap() {
+                Reaped::Ended(pid, status) | Reaped::Killed(pid, status)
+                    if pid == self.child && self.stop.is_some() =>
+                {
+                    self.stop(self.grace, Some(status));
                 }
-                (Reaped::Ended(pid, status), Some(stop)) if pid == self.child => {
-                    stop.status = Some(status);
+                Reaped::Ended(pid, status) if pid == self.child => {
+                    // What the whole process group got, we got before the child could end of it.
+                    self.hear();
+                    if self.ends == Ends::ByItself {
+                        return Left::Nobody { status };
+                    }
+                    self.stop(self.grace, Some(status));
+                    is_left_alone = true;
                 }
-                (Reaped::Stopped(pid, by), _) if pid == self.child => self.stop_command(by),
-                (Reaped::Continued(pid), _) if pid == self.child => {
+                Reaped::Killed(pid, status) if pid == self.child => {
+                    self.stop(self.grace, Some(status));
+                    is_left_alone = true;
+                }
+                Reaped::Stopped(pid, by) if pid == self.child => self.stop_command(by),
+                Reaped::Continued(pid) if pid == self.child => {
                     self.signal_command(Signal::SIGCONT);
                 }
                 // Orphans: we are only here to end them, not to tell of them.
-                (Reaped::Ended(..) | Reaped::Stopped(..) | Reaped::Continued(..), _) => {}
-                (Reaped::Nothing, _) => return Left::Somebody,
-                (Reaped::NoChildren, stop) => {
-                    let status = stop.and_then(|stop| stop.status).unwrap_or(KILLED);
+                Reaped::Ended(..)
+                | Reaped::Killed(..)
+                | Reaped::Stopped(..)
+                | Reaped::Continued(..) => {}
+                Reaped::Nothing => {
+                    if is_left_alone {
+                        ask_all_to_end(self.grace);
+                    }
+                    return Left::Somebody;
+                }
+                Reaped::NoChildren => {
+                    let status = self.stop.and_then(|stop| stop.status).unwrap_or(KILLED);
                     return Left::Nobody { status };
                 }
             }
+        }
+    }
+
+    /// Takes note of signals to the whole process group. That a child ended needs no note: it is
+    /// asked for.
+    fn hear(&mut self) {
+        while let Ok(Some(info)) = self.signals.read_signal() {
+            if let Ok(Ok(signal)) = i32::try_from(info.ssi_signo).map(Signal::try_from) {
+                self.note(signal);
+            }
+        }
+    }
+
+    fn note(&mut self, signal: Signal) {
+        if asks_to_end(signal) {
+            self.ends = Ends::WhenAsked;
         }
     }
 
@@ -205,13 +280,15 @@ impl Watch<'_> {
     }
 
     fn signal_command(&self, signal: Signal) {
-        if getppid() == self.command {
-            // It may have ended just now; then it needs no signal.
-            let _ = kill(self.command, signal);
+        let command = Handle::of(self.command);
+        // Still our parent: so the number was its own when we took hold of it.
+        if let Some(command) = command.filter(|_| getppid() == self.command) {
+            command.signal(signal);
         }
     }
 
-    fn pass(&self, signal: Signal) {
+    fn pass(&mut self, signal: Signal) {
+        self.note(signal);
         if self.stop.is_none_or(|stop| stop.status.is_none()) {
             // Not reaped yet, so the number is still its own, and the signal can only be allowed
             // or not.
@@ -219,17 +296,22 @@ impl Watch<'_> {
         }
     }
 
-    fn stop(&mut self, grace: Duration) {
+    /// From now on all must end, within the shortest grace that was given.
+    fn stop(&mut self, grace: Duration, status: Option<u8>) {
         let kill_at = Instant::now().checked_add(grace);
-        self.stop = Some(Stop { kill_at, status: None });
-        if grace.is_zero() {
-            return;
-        }
-        for pid in descendants::of(getpid()).unwrap_or_default() {
-            // Whoever is stopped must go on to see it.
-            let _ = kill(pid, Signal::SIGTERM).and_then(|()| kill(pid, Signal::SIGCONT));
-        }
+        let before = self.stop.unwrap_or(Stop { kill_at, status });
+        let kill_at = [before.kill_at, kill_at].into_iter().flatten().min();
+        self.stop = Some(Stop { kill_at, status: before.status.or(status) });
     }
+}
+
+/// Asks all descendants to end, if they have time to.
+fn ask_all_to_end(grace: Duration) {
+    if grace.is_zero() {
+        return;
+    }
+    // Whoever is stopped must go on to see it. Without a process table, the grace is all they get.
+    let _ = descendants::signal_all(&[Signal::SIGTERM, Signal::SIGCONT]);
 }
 
 /// Sleeps until one of `fds` has something to say, or until `at`.

@@ -80,6 +80,49 @@ fn kill_9_of_both_ends_the_command_itself() {
 }
 
 #[test]
+fn kill_9_of_both_leaves_the_lock_with_the_descendants() {
+    let place = place_with_tree();
+    let holder = place.spawn(&["run", "k", "--", "sh", "tree.sh"]);
+    until_tree_stands(&place);
+    let [warden] = children_of(holder.pid())[..] else { panic!("not one warden") };
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        for pid in [warden, holder.pid()] {
+            crate::support::send(pid, signal);
+        }
+    }
+    drop(holder);
+    until("the command is gone", || !is_alive(place.pids("pids")[0]));
+    let mut left: Vec<i32> = place.pids("pids").into_iter().filter(|&pid| is_alive(pid)).collect();
+    assert_eq!(left.len(), N_MEMBERS - 1, "of {:?}", place.pids("pids"));
+    while let Some(pid) = left.pop() {
+        assert!(place.is_busy(), "while {pid} runs");
+        crate::support::send(pid, Signal::SIGKILL);
+        until("it is gone", || !is_alive(pid));
+    }
+    until("the lock is free", || !place.is_busy());
+}
+
+#[test]
+fn kill_9_of_the_warden_beside_strangers_leaves_the_lock_with_the_descendants() {
+    let place = place_with_tree();
+    let run = place.lockkeeper(&["run", "k", "--", "sh", "tree.sh"]);
+    let script = "sleep 600 & echo $! > before; exec \"$0\" \"$@\"";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", script]).arg(run.get_program()).args(run.get_args());
+    let mut shell = shell.current_dir(place.path("")).spawn().unwrap();
+    until_tree_stands(&place);
+    let before = place.pids("before")[0];
+    let others = children_of(shell.id().try_into().unwrap());
+    let warden = others.into_iter().find(|&pid| pid != before).unwrap();
+    crate::support::send(warden, Signal::SIGKILL);
+    assert_eq!(shell.wait().unwrap().code(), Some(70));
+    let left: Vec<i32> = place.pids("pids").into_iter().filter(|&pid| is_alive(pid)).collect();
+    assert!(!left.is_empty() && place.is_busy());
+    left.iter().chain([&before]).for_each(|&pid| crate::support::send(pid, Signal::SIGKILL));
+    until("the lock is free", || !place.is_busy());
+}
+
+#[test]
 fn children_from_before_are_not_ours_to_kill() {
     let place = Place::new();
     let run = place.lockkeeper(&["run", "k", "--", "sh", "-c", "touch started; exec sleep 600"]);

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Place, children_of, code, is_alive, is_stopped, send, until};
+use crate::support::{Place, children_of, code, is_alive, send, until};
 
 /// Writes a line for every signal; ends with 9 at SIGTERM.
 const COUNTING: &str = "\
@@ -85,49 +85,4 @@ fn an_ignored_signal_does_not_end_the_wait() {
     holder.signal(Signal::SIGTERM);
     assert_eq!(waiter.wait().unwrap().code(), Some(0));
     assert!(place.path("ran").exists());
-}
-
-#[test]
-fn stopping_and_going_on_reaches_the_command_and_us() {
-    let place = Place::new();
-    let mut holder = place.start(&[], "echo $$ > pid; touch started; exec sleep 600");
-    let child = place.pids("pid")[0];
-    for _ in 0..3 {
-        until("the child has stopped", || {
-            // Going on takes back a stop that was asked for at the same time.
-            holder.signal(Signal::SIGTSTP);
-            is_stopped(child)
-        });
-        until("we have stopped", || is_stopped(holder.pid()));
-        holder.signal(Signal::SIGCONT);
-        until("the child goes on", || !is_stopped(child));
-        until("we go on", || !is_stopped(holder.pid()));
-    }
-    // A child stopped on its own takes nobody along for good.
-    send(child, Signal::SIGSTOP);
-    until("the child has stopped", || is_stopped(child));
-    send(child, Signal::SIGCONT);
-    assert!(holder.is_running());
-    holder.signal(Signal::SIGTERM);
-    assert_eq!(code(&holder.end()), 143);
-}
-
-#[test]
-fn going_on_reaches_the_command_once() {
-    const N_TIMES: usize = 20;
-    let place = Place::new();
-    // Two seconds are the longest it waits for a signal that came before `wait` did.
-    let script = "trap 'echo >> went-on' CONT; echo $$ > pid; touch started; \
-                  while [ ! -e enough ]; do sleep 2 & wait; done";
-    let holder = place.start(&[], script);
-    let child = place.pids("pid")[0];
-    for n in 1..=N_TIMES {
-        send(child, Signal::SIGSTOP);
-        until("the child has stopped", || is_stopped(child));
-        holder.signal(Signal::SIGCONT);
-        until("the child goes on", || place.read("went-on").lines().count() >= n);
-    }
-    place.write("enough", "");
-    assert_eq!(code(&holder.end()), 0);
-    assert_eq!(place.read("went-on").lines().count(), N_TIMES);
 }

@@ -49,12 +49,38 @@ fn the_environment_names_the_key_and_a_fence_that_rises() {
 }
 
 #[test]
-fn signals_and_descriptors_are_those_of_a_plain_start() {
+fn signals_are_those_of_a_plain_start() {
     let place = Place::new();
-    let script = "grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status; ls /proc/self/fd";
-    let under_lock = place.output(&["run", "k", "--", "sh", "-c", script]);
-    let plain = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output().unwrap();
+    let look = ["grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"];
+    let under_lock = place.output(&[&["run", "k", "--"][..], &look].concat());
+    let plain = Command::new(look[0]).args(&look[1..]).output().unwrap();
     assert_eq!(text(&under_lock.stdout), text(&plain.stdout));
+}
+
+/// The descriptors that a command has under a lock and not without one.
+fn inherited(place: &Place, limit: &str) -> Vec<u32> {
+    let numbers = |command: &mut Command| -> Vec<u32> {
+        let listed = text(&command.stdin(Stdio::null()).output().unwrap().stdout);
+        listed.lines().map(|number| number.parse().unwrap()).collect()
+    };
+    let limited = format!("{limit}; exec \"$0\" \"$@\"");
+    let run = place.lockkeeper(&["run", "k", "--", "ls", "/proc/self/fd"]);
+    let mut under_lock = Command::new("sh");
+    under_lock.args(["-c", &limited]).arg(run.get_program()).args(run.get_args());
+    let plain =
+        numbers(Command::new("sh").args(["-c", "exec \"$0\" \"$@\"", "ls", "/proc/self/fd"]));
+    numbers(&mut under_lock).into_iter().filter(|number| !plain.contains(number)).collect()
+}
+
+#[test]
+fn the_only_descriptor_beside_those_of_a_plain_start_is_the_lock() {
+    let place = Place::new();
+    let numbers = inherited(&place, ":");
+    assert!(numbers.len() == 1 && (60..64).contains(&numbers[0]), "{numbers:?}");
+    let numbers = inherited(&place, "ulimit -n 32");
+    assert!(numbers.len() == 1 && (10..32).contains(&numbers[0]), "{numbers:?}");
+    let server = lab::redis::Server::start().unwrap();
+    assert_eq!(inherited(&Place::with_locks_at(server.url()), ":"), []);
 }
 
 #[test]

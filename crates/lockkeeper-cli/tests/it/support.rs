@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::process::ExitStatusExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     thread::sleep,
@@ -56,7 +56,9 @@ impl Place {
     /// The command in this place, with nothing in the environment that would change it.
     pub(crate) fn lockkeeper(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-        command.env_remove("LOCKKEEPER_URL").env_remove("LOCKKEEPER_URL_FROM");
+        for name in ["LOCKKEEPER_URL", "LOCKKEEPER_URL_FROM", "LOCKKEEPER_HELD"] {
+            command.env_remove(name);
+        }
         command.args(["--url", &self.url()]).args(args);
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command
@@ -72,6 +74,14 @@ impl Place {
         let running = self.spawn(&[&["run"], options, &["k", "--", "sh", "-c", script]].concat());
         until("the command has started", || self.path("started").exists());
         running
+    }
+
+    /// A command that is running, in a process group of its own. Where there is no job control, the
+    /// group of the tests has nobody who could let it go on, and the kernel does not stop such a one.
+    pub(crate) fn spawn_as_job(&self, args: &[&str]) -> Running {
+        let mut command = self.lockkeeper(args);
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running(Some(command.spawn().unwrap()))
     }
 
     pub(crate) fn spawn(&self, args: &[&str]) -> Running {
@@ -100,6 +110,15 @@ impl Place {
         let of_key = |name: &str| name.starts_with('k');
         let mut files = files.filter(|file| of_key(file.file_name().to_str().unwrap()));
         fs::remove_file(files.next().unwrap().path()).unwrap();
+    }
+
+    /// Whether the key is held right now.
+    pub(crate) fn is_busy(&self) -> bool {
+        match code(&self.output(&["try", "k", "--", "true"])) {
+            0 => false,
+            75 => true,
+            other => panic!("try ended with {other}"),
+        }
     }
 
     /// Waits until `n` stand in line for the key.

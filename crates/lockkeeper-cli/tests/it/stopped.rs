@@ -1,0 +1,127 @@
+//! Stopping and going on: of the command, of its child, and while it waits.
+
+use lab::redis::Server;
+use nix::sys::signal::Signal;
+
+use crate::support::{Place, Running, code, is_stopped, send, until};
+
+#[test]
+fn stopping_and_going_on_reaches_the_command_and_us() {
+    let place = Place::new();
+    let script = "echo $$ > pid; touch started; exec sleep 600";
+    let mut holder = place.spawn_as_job(&["run", "k", "--", "sh", "-c", script]);
+    until("the command has started", || place.path("started").exists());
+    let child = place.pids("pid")[0];
+    for _ in 0..3 {
+        until("the child has stopped", || {
+            // Going on takes back a stop that was asked for at the same time.
+            holder.signal(Signal::SIGTSTP);
+            is_stopped(child)
+        });
+        until("we have stopped", || is_stopped(holder.pid()));
+        holder.signal(Signal::SIGCONT);
+        until("the child goes on", || !is_stopped(child));
+        until("we go on", || !is_stopped(holder.pid()));
+    }
+    // A child stopped on its own takes nobody along for good.
+    send(child, Signal::SIGSTOP);
+    until("the child has stopped", || is_stopped(child));
+    send(child, Signal::SIGCONT);
+    assert!(holder.is_running());
+    holder.signal(Signal::SIGTERM);
+    assert_eq!(code(&holder.end()), 143);
+}
+
+#[test]
+fn going_on_reaches_the_command_once() {
+    const N_TIMES: usize = 20;
+    let place = Place::new();
+    // Two seconds are the longest it waits for a signal that came before `wait` did.
+    let script = "trap 'echo >> went-on' CONT; echo $$ > pid; touch started; \
+                  while [ ! -e enough ]; do sleep 2 & wait; done";
+    let holder = place.start(&[], script);
+    let child = place.pids("pid")[0];
+    for n in 1..=N_TIMES {
+        send(child, Signal::SIGSTOP);
+        until("the child has stopped", || is_stopped(child));
+        holder.signal(Signal::SIGCONT);
+        until("the child goes on", || place.read("went-on").lines().count() >= n);
+    }
+    place.write("enough", "");
+    assert_eq!(code(&holder.end()), 0);
+    assert_eq!(place.read("went-on").lines().count(), N_TIMES);
+}
+
+/// Two in line behind a holder, and the first of them is told to stop.
+fn stop_the_first_in_line(place: &Place) -> (Running, Running, Running) {
+    let holder = place.start(&[], "touch started; until test -e go; do sleep 0.01; done");
+    let first = place.spawn(&["run", "k", "--", "touch", "first-ran"]);
+    place.until_waiting(1);
+    let second = place.spawn(&["run", "k", "--", "touch", "second-ran"]);
+    place.until_waiting(2);
+    first.signal(Signal::SIGTSTP);
+    until("it has stopped", || is_stopped(first.pid()));
+    (holder, first, second)
+}
+
+fn whoever_stops_leaves_the_line(place: &Place) {
+    let (holder, first, second) = stop_the_first_in_line(place);
+    assert_eq!(place.n_waiting(), 1, "one of two has stopped");
+    place.write("go", "");
+    assert_eq!(code(&holder.end()), 0);
+    assert_eq!(code(&second.end()), 0);
+    assert!(is_stopped(first.pid()) && !place.path("first-ran").exists());
+    first.signal(Signal::SIGCONT);
+    assert_eq!(code(&first.end()), 0);
+    assert!(place.path("first-ran").exists() && place.path("second-ran").exists());
+}
+
+#[test]
+fn who_is_stopped_while_it_waits_leaves_the_line_and_joins_it_again() {
+    whoever_stops_leaves_the_line(&Place::new());
+}
+
+#[test]
+fn who_is_stopped_while_it_waits_leaves_the_line_in_a_server_too() {
+    let server = Server::start().unwrap();
+    whoever_stops_leaves_the_line(&Place::with_locks_at(server.url()));
+}
+
+#[test]
+fn who_goes_on_stands_in_line_again() {
+    let place = Place::new();
+    let (holder, first, second) = stop_the_first_in_line(&place);
+    for _ in 0..5 {
+        first.signal(Signal::SIGCONT);
+        place.until_waiting(2);
+        first.signal(Signal::SIGTSTP);
+        until("it has stopped", || is_stopped(first.pid()));
+        assert_eq!(place.n_waiting(), 1);
+    }
+    // A signal that came while it was stopped ends it when it goes on.
+    first.signal(Signal::SIGTERM);
+    first.signal(Signal::SIGCONT);
+    assert_eq!(code(&first.end()), 143);
+    place.write("go", "");
+    assert_eq!((code(&holder.end()), code(&second.end())), (0, 0));
+    assert!(!place.path("first-ran").exists());
+}
+
+#[test]
+fn a_limit_holds_also_for_one_who_was_stopped() {
+    let place = Place::new();
+    let holder = place.start(&[], "touch started; sleep 600");
+    let mut waiter = place.spawn(&["run", "--within", "3s", "k", "--", "touch", "ran"]);
+    // On a slow machine its time may be over before it is seen.
+    until("it waits", || place.n_waiting() == 1 || !waiter.is_running());
+    if waiter.is_running() {
+        waiter.signal(Signal::SIGTSTP);
+    }
+    until("it has stopped", || is_stopped(waiter.pid()) || !waiter.is_running());
+    if waiter.is_running() {
+        waiter.signal(Signal::SIGCONT);
+    }
+    assert_eq!(code(&waiter.end()), 76);
+    assert!(!place.path("ran").exists());
+    drop(holder);
+}
