@@ -129,3 +129,36 @@ impl Drop for Rest<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, mpsc},
+        task::{Wake, Waker},
+    };
+
+    use super::*;
+    use crate::{alarm::Attention, clock::Clock};
+
+    struct Tells(mpsc::Sender<()>);
+
+    impl Wake for Tells {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.send(()));
+        }
+    }
+
+    #[test]
+    fn a_limit_that_woke_the_task_before_is_over_for_the_next() {
+        let clock = Clock::by_hand();
+        let alarms = Alarms::new(clock.clone(), Attention::ByThread);
+        let (tell, told) = mpsc::channel();
+        let (entry, _) = alarms.set_limit(Duration::from_secs(1), Waker::noop());
+        let waker = Waker::from(Arc::new(Tells(tell)));
+        assert_eq!(alarms.move_limit(entry, &waker), Moved::InTime);
+        clock.advance(Duration::from_secs(2));
+        told.recv_timeout(Duration::from_secs(30)).expect("it was woken");
+        // Whoever looked at the clock just before that must not wait for another wake-up.
+        assert_eq!(alarms.move_limit(entry, Waker::noop()), Moved::TooLate);
+    }
+}
