@@ -110,9 +110,14 @@ fn start(url: &str, seen: &Arc<Seen>) -> Outcome<Vec<thread::JoinHandle<Outcome>
 }
 
 async fn contend(number: usize, url: &str, seen: &Seen) -> Outcome {
-    let locks = Locks::connect(url).await?;
+    let mut locks = Locks::connect(url).await?;
     let mut random = fastrand::Rng::with_seed(number as u64);
     while !seen.is_over.load(Ordering::SeqCst) {
+        // Half of them are new each time, and go where the sentinels send them: those who stay must follow.
+        if number % 2 == 1 {
+            let Ok(anew) = Locks::connect(url).await else { continue };
+            locks = anew;
+        }
         let before = seen.largest.load(Ordering::SeqCst);
         // While there is no primary, or no replica, there is no lock.
         let Ok(guard) = locks.lock(KEY).ttl(TTL).acquire_within(HANG).await else { continue };
