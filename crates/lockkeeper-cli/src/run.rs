@@ -78,8 +78,9 @@ pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<
         let _kept = ManuallyDrop::new(guard);
         return conclude(ending, hold, Ok(()));
     }
-    // A signal now changes nothing any more: the command has ended, and so do we.
-    let released = post.wait_for(guard.release()).unwrap_or(Ok(()));
+    // A signal now changes nothing any more: the command has ended, and so do we. But the lock must be given
+    // back first: processes that the command left behind have inherited it, and would keep it.
+    let released = post.see_through(guard.release())?;
     conclude(ending, hold, released)
 }
 

@@ -52,9 +52,6 @@ use crate::{
 
 pub(crate) use self::signals::survive_broken_pipes;
 
-/// How soon to look again at a hold that the library has in hands.
-const CHECK_PAUSE: Duration = Duration::from_millis(10);
-
 /// The post of the command: a warden beside it, signals in its hands.
 #[derive(Debug)]
 pub(crate) struct Post {
@@ -159,7 +156,7 @@ impl Post {
     }
 
     /// Drives `work` to its end; signals wait.
-    fn see_through<F: Future>(&self, work: F) -> Result<F::Output, Failure> {
+    pub(crate) fn see_through<F: Future>(&self, work: F) -> Result<F::Output, Failure> {
         let mut work = pin!(work);
         let waker = Waker::from(self.bell.clone());
         loop {
@@ -197,11 +194,7 @@ impl Post {
                     (_, ending) => ending,
                 });
             }
-            self.sleep(match hold_is {
-                // The hold is being checked just now, and nobody wakes us when that is through.
-                HoldIs::Standing => attend_in.or(Some(CHECK_PAUSE)),
-                HoldIs::Lost | HoldIs::Given => attend_in,
-            })?;
+            self.sleep(attend_in)?;
             self.pass_signals_on()?;
         }
     }
