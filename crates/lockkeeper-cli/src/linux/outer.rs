@@ -3,10 +3,13 @@
 //! Each run tells its command of itself in a variable, after what the variable said before. What it
 //! says is only where to look: the run must still be there, above us, and still hold the key.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use lockkeeper::{ErrorKind, engine::Who};
-use nix::unistd::{Pid, getppid};
+use nix::{
+    time::{ClockId, clock_gettime},
+    unistd::{Pid, getppid},
+};
 
 use super::stat::Stat;
 use crate::message::redacted;
@@ -14,28 +17,29 @@ use crate::message::redacted;
 /// The variable: a word for each run, the outermost first.
 pub(super) const HELD: &str = "LOCKKEEPER_HELD";
 
-/// A run, as the variable has it: `PID:START:ENGINE:KEY`.
+/// A run, as the variable has it: `PID:SEEN:ENGINE:KEY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outer {
     pub(super) pid: Pid,
-    started_at: u64,
+    /// A moment at which the run was there, in ticks since the machine started: a process that has its
+    /// number and began later is another.
+    seen_at: u64,
     /// Differs between engines, as far as their URLs do; a URL itself may be a secret.
     engine: u64,
     key: String,
 }
 
 impl Outer {
-    /// The run of process `pid`; nothing, if the process table does not show it.
-    pub(super) fn new(pid: Pid, url: Option<&str>, key: &str) -> Option<Self> {
-        let started_at = Stat::of(pid)?.started_at;
-        Some(Self { pid, started_at, engine: engine_of(url), key: key.to_owned() })
+    /// The run of process `pid`, which is there now.
+    pub(super) fn new(pid: Pid, url: Option<&str>, key: &str) -> Self {
+        Self { pid, seen_at: ticks(), engine: engine_of(url), key: key.to_owned() }
     }
 
     /// What the variable says for a command of this run.
     pub(super) fn variable(&self) -> String {
-        let Self { pid, started_at, engine, key } = self;
+        let Self { pid, seen_at, engine, key } = self;
         let outer = std::env::var(HELD).unwrap_or_default();
-        let word = format!("{pid}:{started_at}:{engine:016x}:{}", encoded(key));
+        let word = format!("{pid}:{seen_at}:{engine:016x}:{}", encoded(key));
         [outer.trim(), &word].join(" ").trim_start().to_owned()
     }
 
@@ -48,7 +52,9 @@ impl Outer {
             return outer;
         }
         let above = ancestors();
-        outer.retain(|outer| above.contains(&(outer.pid, outer.started_at)));
+        outer.retain(|outer| {
+            above.iter().any(|(pid, began_at)| *pid == outer.pid && *began_at <= outer.seen_at)
+        });
         outer
     }
 
@@ -74,7 +80,7 @@ impl Outer {
         let mut parts = word.splitn(4, ':');
         Some(Self {
             pid: Pid::from_raw(parts.next()?.parse().ok()?),
-            started_at: parts.next()?.parse().ok()?,
+            seen_at: parts.next()?.parse().ok()?,
             engine: u64::from_str_radix(parts.next()?, 16).ok()?,
             key: decoded(parts.next()?)?,
         })
@@ -91,6 +97,12 @@ fn ancestors() -> Vec<(Pid, u64)> {
         next = stat.parent;
     }
     above
+}
+
+/// Now, as the process table counts: in hundredths of a second since the machine started.
+fn ticks() -> u64 {
+    let since_boot = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from);
+    u64::try_from(since_boot.as_millis() / 10).unwrap_or(u64::MAX)
 }
 
 fn this_host() -> String {
@@ -143,7 +155,7 @@ mod tests {
     #[test]
     fn a_run_survives_the_way_through_the_variable() {
         for key in ["deploy", "a b\n", "100%", "%41", "🔒", ":"] {
-            let outer = Outer::new(getpid(), Some("redis://me:canary@host"), key).unwrap();
+            let outer = Outer::new(getpid(), Some("redis://me:canary@host"), key);
             let variable = outer.variable();
             assert!(!variable.contains("canary"), "{variable}");
             let word = variable.split(' ').next_back().unwrap();
@@ -157,7 +169,7 @@ mod tests {
     #[test]
     fn it_holds_the_key_only_if_the_engine_says_so() {
         let url = Some("redis://host");
-        let outer = Outer::new(getpid(), url, "k").unwrap();
+        let outer = Outer::new(getpid(), url, "k");
         let (us, other) = (Some(getpid()), Some(getppid()));
         let host = this_host();
         assert!(outer.holds(Some("another URL"), &held_by(us, Some(&host))));
@@ -173,5 +185,6 @@ mod tests {
     fn our_ancestors_begin_with_our_parent() {
         let above = ancestors();
         assert_eq!(above[0], (getppid(), Stat::of(getppid()).unwrap().started_at));
+        assert!(above.iter().all(|(_, began_at)| *began_at <= ticks()), "{above:?}");
     }
 }

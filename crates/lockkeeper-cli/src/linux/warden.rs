@@ -77,9 +77,7 @@ fn wait_for_start(channel: &OwnedFd, command: Pid, task: Task<'_>) -> nix::Resul
     let signals = SignalFd::with_flags(&heard, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     // While the command takes the lock. A zero inside a word cannot come from a command line.
     let mut child = child_of(hold);
-    if let Some(outer) = Outer::new(command, url, &hold.key) {
-        child.env(HELD, outer.variable());
-    }
+    child.env(HELD, Outer::new(command, url, &hold.key).variable());
     let mut launch = Launch::new(&child).map_err(|_| Errno::EINVAL)?;
     sleep(&[channel.as_fd()], None)?;
     let Received::Message(Order::Start { fence }, lock) = orders::receive(channel)? else {

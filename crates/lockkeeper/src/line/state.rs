@@ -63,8 +63,9 @@ pub(super) struct Tenure {
     pub(super) n_turns: u64,
     pub(super) n_fences: u32,
     pub(super) pass_on_until: Rough,
-    /// Who has this turn, if others of the same owner may share it.
-    pub(super) sharing: Option<Sharing>,
+    /// Who has this turn, if others of the same owner may share it. Boxed, because most turns have none and
+    /// pay for every byte that is moved.
+    pub(super) sharing: Option<Box<Sharing>>,
 }
 
 impl State {
@@ -128,7 +129,7 @@ impl State {
         let (mut ends_at, mut more) = (seat.wish.guard_ends_at(clock), Vec::new());
         let first = seat.answer(yours(ends_at));
         tenure.sharing = seat.wish.owner.map(|owner| {
-            let mut sharing = Sharing::of(owner);
+            let mut sharing = Box::new(Sharing::of(owner));
             sharing.add(ends_at);
             for mate in self.queue.take_mates(owner) {
                 let mate_ends_at = mate.wish.guard_ends_at(clock);
