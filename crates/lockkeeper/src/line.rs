@@ -63,7 +63,7 @@ pub(crate) type Spare = Option<Box<dyn Claim>>;
 
 /// What came of joining.
 pub(crate) enum Joined<'a> {
-    /// Nobody here had asked: whoever opens the line must [`ask`](errand::ask).
+    /// Nobody here had asked: whoever opens the line must [`ask`](crate::errand::ask).
     Opened(Ticket<'a>),
     Queued(Ticket<'a>),
     /// The owner has it already.
