@@ -70,7 +70,11 @@ pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<
     if hold.barging {
         lock = lock.barging();
     }
-    let guard = take(&post, &locks, &lock, (url, hold), patience)?;
+    let guard = take(&post, &locks, &lock, (url, hold), patience).or_else(|failure| {
+        // An engine that was asked may grant it yet, or keep our place in line, and we are about to end.
+        post.see_through(locks.settle())?;
+        Err(failure)
+    })?;
     // Nothing of the command may run on when the guard is dropped.
     let ending = post.run(&locks, &guard, hold).inspect_err(|_| post.dismiss())?;
     if ending == Ending::WardenGone(Rest::MayRun) {
@@ -121,16 +125,9 @@ fn take(
         message::say(&format!("waiting for {key:?} at {place}{}", holder(post, locks, hold)?));
     }
     Ok(match patience {
-        Patience::Within(limit) => {
-            let taken = post.wait_in_line(locks, || {
-                lock.acquire_within(limit.saturating_sub(begun_at.elapsed()))
-            })?;
-            if taken.is_err() {
-                // An engine that was still asked may grant it yet, and we are about to end.
-                post.wait_for(locks.settle())?;
-            }
-            taken?
-        }
+        Patience::Within(limit) => post.wait_in_line(locks, || {
+            lock.acquire_within(limit.saturating_sub(begun_at.elapsed()))
+        })??,
         _ => post.wait_in_line(locks, || lock.acquire())??,
     })
 }

@@ -18,7 +18,7 @@ use crate::{
     error::{Error, Result},
     fork::Origin,
     line::LineRecord,
-    sync::{locked, wake},
+    sync::{let_go, locked, wake},
 };
 
 /// The alarms of one [`Locks`](crate::Locks); its thread starts with the first and ends with it.
@@ -345,6 +345,7 @@ impl Shared {
         drop(state);
         wakers.into_iter().for_each(wake);
         lines.iter().for_each(|line| self.look_at(line, now));
+        let_go((lines, stale));
         Look::Something
     }
 

@@ -7,7 +7,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::error::{Error, Result};
+use async_trait::async_trait;
+
+use crate::{
+    engine::{Attempt, Claim, Moment, Released, Standing},
+    error::{Error, ErrorKind, Result},
+};
 
 /// Calls an engine.
 ///
@@ -25,6 +30,25 @@ pub(crate) fn polling<T>(poll: impl FnOnce() -> Poll<Result<T>>) -> Poll<Result<
 /// Makes a call of an engine that answers later.
 pub(crate) fn caught<F>(call: impl FnOnce() -> F) -> Caught<F> {
     Caught(calling(call).map_err(Some))
+}
+
+/// A claim whose call panicked: it can be given back, and nothing else.
+#[derive(Debug)]
+pub(crate) struct Broken(pub(crate) Box<dyn Claim>);
+
+#[async_trait]
+impl Claim for Broken {
+    async fn attempt(&mut self, _now: Moment) -> Result<Attempt> {
+        Err(Error::new(ErrorKind::Other, "an earlier call of the engine panicked"))
+    }
+
+    async fn renew(&mut self, _now: Moment) -> Result<Standing> {
+        Err(Error::new(ErrorKind::Other, "an earlier call of the engine panicked"))
+    }
+
+    async fn release(&mut self) -> Result<Released> {
+        self.0.release().await
+    }
 }
 
 /// A call of an engine; see [`caught`].
@@ -46,7 +70,7 @@ mod tests {
     use std::future::{Ready, ready};
 
     use super::*;
-    use crate::{blocking::block_on, error::ErrorKind};
+    use crate::blocking::block_on;
 
     #[test]
     fn a_panic_is_an_answer_wherever_it_comes_from() {

@@ -18,7 +18,7 @@ pub(crate) use self::decline::pass_on;
 use crate::{
     at_hand::AtHand,
     book,
-    caught::{calling, caught},
+    caught::{Broken, calling, caught},
     clock::Moment,
     engine::{Answers, Attempt, Claim, Grant, Patience, Standing},
     error::{Call, Error, ErrorKind, Result},
@@ -147,7 +147,7 @@ async fn turned_away(
                 }
                 Err(error) => {
                     // The engine may have granted it all the same; nobody should wait for that.
-                    give_back_behind(line, claim);
+                    give_back_behind(line, as_after(&error, claim));
                     Answer::Failed(line.house.error_at(error, line.key(), Call::Acquire))
                 }
             };
@@ -155,6 +155,11 @@ async fn turned_away(
             Next::Ask
         }
     }
+}
+
+/// What is left of a claim after a call that failed so.
+fn as_after(error: &Error, claim: Box<dyn Claim>) -> Box<dyn Claim> {
+    if error.is_panic() { Box::new(Broken(claim)) } else { claim }
 }
 
 /// Whether a claim with this answer goes on for the first in line.
@@ -230,6 +235,7 @@ async fn wait(
                 }
             }
             Err(error) if error.is_panic() => {
+                claim = as_after(&error, claim);
                 refuse(&line, &first, error);
                 break;
             }
@@ -331,7 +337,10 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
             },
             Ok(Standing::Lost(why)) => held.lose(&Loss::TakenAway(why)),
             // What the claim had may be half undone: nobody may rely on it any more.
-            Err(error) if error.is_panic() => held.lose(&Loss::TakenAway(error.to_string())),
+            Err(error) if error.is_panic() => {
+                claim = as_after(&error, claim);
+                held.lose(&Loss::TakenAway(error.to_string()));
+            }
             Err(_) if !held.wants_renewal(house.clock.now()) => {}
             Err(error) => {
                 let pause = mood.pause_in_trouble();

@@ -128,7 +128,9 @@ impl Guard {
 
     /// Releases the lock and waits until the engine has confirmed it.
     ///
-    /// Other guards of the same [`Owner`](crate::Owner) go on holding it.
+    /// Other guards of the same [`Owner`](crate::Owner) go on holding it. If another task of this process waits
+    /// for the key, the lock is passed on to that task, and the engine is not asked: a loss that only the
+    /// engine knows of is told to the next guard then.
     ///
     /// # Errors
     /// [`ErrorKind::Lost`] if it was lost before, also if only the engine knows that: then it had

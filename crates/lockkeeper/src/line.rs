@@ -28,6 +28,7 @@ pub(crate) use self::{
 };
 use crate::{
     at_hand::AtHand,
+    caught::calling,
     engine::{Answers, Claim, Patience},
     error::{Call, Error, ErrorKind},
     held::Held,
@@ -37,7 +38,7 @@ use crate::{
     next_look::NextLook,
     roll::Place,
     seat::{Answer, Seat, Wish},
-    sync::{keep_waker, locked, wake},
+    sync::{keep_waker, let_go, locked, wake},
     ticket::Ticket,
     turn::Turn,
 };
@@ -172,10 +173,12 @@ impl Line {
 
     /// Keeps a claim that was given back for the next request, if it is any good for that.
     pub(crate) fn keep_spare(&self, claim: Box<dyn Claim>) {
-        if claim.begins_again() {
-            // Bound, so that it is dropped after the mutex is free.
-            let _before = locked(&self.record.state).spare.replace(claim);
-        }
+        let unwanted = match calling(|| claim.begins_again()) {
+            Ok(true) => locked(&self.record.state).spare.replace(claim),
+            Ok(false) | Err(_) => Some(claim),
+        };
+        // The line must go on whatever the engine does here, and the mutex is free by now.
+        unwanted.into_iter().for_each(let_go);
     }
 
     /// Answers this seat, if it is still the first in line: it may have left meanwhile, and the one

@@ -102,6 +102,16 @@ impl Seat {
         None
     }
 
+    /// The answer, if it has come; nobody is woken for a later one. An errand may keep the seat for long after its
+    /// task has gone, and must not keep the task's waker.
+    pub(crate) fn leave(&self) -> Option<Answer> {
+        let mut state = locked(&self.state);
+        let (answer, waker) = (state.answer.take(), state.waker.take());
+        drop(state);
+        drop(waker);
+        answer
+    }
+
     /// The answer, if it has come. Whoever has in hands what will answer needs no waker.
     pub(crate) fn take_answer(&self) -> Option<Answer> {
         locked(&self.state).answer.take()

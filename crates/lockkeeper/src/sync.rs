@@ -75,6 +75,11 @@ pub(crate) fn wake(waker: Waker) {
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
+/// Drops what may be anybody's code: a panic in there is no matter of whoever lets it go.
+pub(crate) fn let_go<T>(value: T) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+}
+
 /// Keeps a waker at a place behind a mutex, which is free afterwards: the waker that was kept before may run
 /// code of its own when it is dropped, and that may want the mutex.
 pub(crate) fn keep_waker<T>(

@@ -40,7 +40,7 @@ impl<'a> Ticket<'a> {
             return None;
         }
         self.line.leave(self.place);
-        self.seat.take_answer()
+        self.seat.leave()
     }
 }
 

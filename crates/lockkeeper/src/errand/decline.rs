@@ -8,6 +8,7 @@ use crate::{
     engine::{Grant, Patience, Standing},
     event::Event,
     give_back::give_back_soon,
+    guard::Loss,
     line::{Line, Offer, Unwanted, Why},
     seat::{Answer, Seat},
     steward::Errand,
@@ -56,9 +57,17 @@ async fn with_ttl(line: &Line, mut offer: Offer, ttl: Duration) -> Option<Offer>
     if let Ok(true) = calling(|| offer.claim.set_ttl(ttl)) {
         let sent_at = line.house.clock.now();
         let standing = line.limited(sent_at, || offer.claim.renew(sent_at)).await;
-        if let Ok(Standing::Held(lease)) = standing {
-            let grant = Grant { lease, ..offer.grant };
-            return Some(Offer { grant, sent_at, ttl, ..offer });
+        match standing {
+            Ok(Standing::Held(lease)) => {
+                let grant = Grant { lease, ..offer.grant };
+                return Some(Offer { grant, sent_at, ttl, ..offer });
+            }
+            // The guard that passes the lock on has ended its turn: only observers are left to be told.
+            Ok(Standing::Lost(why)) if offer.pass_on_until.is_some() => {
+                let loss = Loss::TakenAway(why);
+                line.house.observers.tell(&Event::Lost { key: line.key(), loss: &loss });
+            }
+            Ok(Standing::Lost(_)) | Err(_) => {}
         }
     }
     // Asking anew shows what is the matter, if anything is.

@@ -22,7 +22,7 @@ use crate::{
     engine::Answers,
     error::{Error, Result},
     line::Line,
-    sync::{is_unattended, keep_waker, locked},
+    sync::{is_unattended, keep_waker, let_go, locked},
 };
 
 /// The limit of one line.
@@ -86,7 +86,7 @@ impl Limit {
             Moment::NEVER => {
                 let unwanted = set.take();
                 drop(set);
-                drop(unwanted);
+                unwanted.into_iter().for_each(let_go);
                 Look { waker: None, next: Moment::NEVER }
             }
             ends_at if ends_at > now => Look { waker: None, next: ends_at },

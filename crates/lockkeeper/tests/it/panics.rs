@@ -25,6 +25,8 @@ struct Panicky {
     is_distant: bool,
     /// Whether it has a quick way, which never does.
     is_quick: bool,
+    /// Whether its claims begin again.
+    is_reused: bool,
     planned: Arc<Planned>,
 }
 
@@ -38,6 +40,10 @@ struct Planned {
     changes: AtomicUsize,
     sendings: AtomicUsize,
     polls: AtomicUsize,
+    questions: AtomicUsize,
+    drops: AtomicUsize,
+    /// How many claims have begun again.
+    n_begun_again: AtomicUsize,
 }
 
 fn panic_if_planned(n: &AtomicUsize) {
@@ -75,59 +81,73 @@ impl Engine for Panicky {
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
         panic_if_planned(&self.planned.claims);
-        let claim = self.memory.claim(request);
-        let planned = Arc::clone(&self.planned);
-        Box::new(PanickyClaim { claim, planned, is_quick: self.is_quick })
+        Box::new(PanickyClaim { claim: self.memory.claim(request), of: self.clone() })
     }
 }
 
 #[derive(Debug)]
 struct PanickyClaim {
     claim: Box<dyn Claim>,
-    planned: Arc<Planned>,
-    is_quick: bool,
+    of: Panicky,
+}
+
+impl Drop for PanickyClaim {
+    fn drop(&mut self) {
+        panic_if_planned(&self.of.planned.drops);
+    }
 }
 
 #[async_trait]
 impl Claim for PanickyClaim {
     async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
-        panic_if_planned(&self.planned.attempts);
+        panic_if_planned(&self.of.planned.attempts);
         self.claim.attempt(now).await
     }
 
     async fn renew(&mut self, now: Moment) -> Result<Standing> {
-        panic_if_planned(&self.planned.renewals);
+        panic_if_planned(&self.of.planned.renewals);
         self.claim.renew(now).await
     }
 
     async fn release(&mut self) -> Result<Released> {
-        panic_if_planned(&self.planned.releases);
+        panic_if_planned(&self.of.planned.releases);
         self.claim.release().await
     }
 
     fn send_attempt(&mut self, _now: Moment) -> bool {
-        panic_if_planned(&self.planned.sendings);
-        self.is_quick
+        panic_if_planned(&self.of.planned.sendings);
+        self.of.is_quick
     }
 
     fn poll_attempt(&mut self, _context: &mut Context<'_>) -> Poll<Result<Option<Attempt>>> {
-        panic_if_planned(&self.planned.polls);
+        panic_if_planned(&self.of.planned.polls);
         Poll::Ready(Ok(None))
     }
 
     fn send_release(&mut self) -> bool {
-        panic_if_planned(&self.planned.sendings);
-        self.is_quick
+        panic_if_planned(&self.of.planned.sendings);
+        self.of.is_quick
     }
 
     fn poll_release(&mut self, _context: &mut Context<'_>) -> Poll<Result<Option<Released>>> {
-        panic_if_planned(&self.planned.polls);
+        panic_if_planned(&self.of.planned.polls);
         Poll::Ready(Ok(None))
     }
 
     async fn changed(&mut self) {
-        panic_if_planned(&self.planned.changes);
+        panic_if_planned(&self.of.planned.changes);
         self.claim.changed().await;
+    }
+
+    fn begins_again(&self) -> bool {
+        panic_if_planned(&self.of.planned.questions);
+        self.of.is_reused
+    }
+
+    fn begin_again(&mut self, request: Request) -> Result<(), Request> {
+        self.of.planned.n_begun_again.fetch_add(1, Ordering::SeqCst);
+        self.claim = self.of.memory.claim(request);
+        Ok(())
     }
 }
 
@@ -264,6 +284,81 @@ async fn a_panic_in_a_renewal_is_a_loss_and_is_told() {
         tokio::time::sleep(2 * SHORT_TTL).await;
         assert!(kept.is_held(), "the panic harmed another hold");
     }
+}
+
+#[tokio::test]
+async fn a_panic_when_a_claim_is_let_go_leaves_the_key_usable() {
+    for panicky in Panicky::both() {
+        let locks = panicky.locks();
+        for planned in [&panicky.planned.questions, &panicky.planned.drops] {
+            let guard = locks.lock("a").acquire().await.unwrap();
+            planned.store(1, Ordering::SeqCst);
+            guard.release().await.unwrap();
+            let next = tokio::time::timeout(LONG, locks.lock("a").acquire()).await;
+            next.expect("no dead key").unwrap().release().await.unwrap();
+            planned.store(0, Ordering::SeqCst);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_claim_whose_call_panicked_does_not_begin_again() {
+    let panicky = Panicky { is_distant: true, is_reused: true, ..Panicky::default() };
+    let (locks, n_begun_again) = (panicky.locks(), &panicky.planned.n_begun_again);
+    locks.lock("a").acquire().await.unwrap().release().await.unwrap();
+    panicky.planned.attempts.store(1, Ordering::SeqCst);
+    locks.lock("a").acquire().await.unwrap_err();
+    assert_eq!(n_begun_again.load(Ordering::SeqCst), 1, "claims are used again");
+    locks.settle().await;
+    locks.lock("a").acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(n_begun_again.load(Ordering::SeqCst), 1, "what panicked was used again");
+}
+
+/// Keeps the thread that wakes it from everything else for a while.
+struct Slow;
+
+impl Wake for Slow {
+    fn wake(self: Arc<Self>) {
+        std::thread::sleep(Duration::from_millis(700));
+    }
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Wake for Bomb {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_when_it_is_dropped_ends_no_renewal_of_others() {
+    let distant = crate::distant::Distant::default();
+    let locks = distant.locks();
+    let mut kept = Vec::new();
+    for n in 0..20 {
+        let lock = locks.lock(&n.to_string()).ttl(Duration::from_millis(1500));
+        let mut wait = Box::pin(async move { lock.acquire().await });
+        // It stays with the limit of the line's calls until the clock's thread looks.
+        let waker = if n == 0 { Arc::new(Bomb).into() } else { std::task::Waker::noop().clone() };
+        assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        kept.push(wait.await.unwrap());
+    }
+    // All of them are due in one look afterwards.
+    let _busy = locks.lock("busy").acquire().await.unwrap();
+    let lock = locks.lock("busy");
+    let mut wait = Box::pin(lock.acquire_within(Duration::from_millis(50)));
+    let slow = Arc::new(Slow).into();
+    assert!(wait.as_mut().poll(&mut Context::from_waker(&slow)).is_pending());
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let n_held = kept.iter().filter(|guard| guard.is_held()).count();
+    assert_eq!(n_held, kept.len(), "the waker of another ended the renewal");
 }
 
 /// Panics when it is woken.

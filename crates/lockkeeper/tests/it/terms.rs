@@ -1,13 +1,17 @@
 //! Tasks of one process that want the same key on different terms.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use lockkeeper::{
-    ErrorKind, Guard, Lock, Locks, Result,
+    ErrorKind, Guard, Key, Lock, Locks, Result,
     clock::Clock,
     engine::{Attempt, Claim, Engine, Moment, Profile, Released, Request, Standing},
     engines::memory::Memory,
+    event::Event,
 };
 use tokio::task::JoinSet;
 
@@ -200,6 +204,27 @@ async fn a_lock_that_cannot_be_passed_on_with_another_ttl_is_asked_for_anew() {
     assert!(guard.fence() > fence + 1, "after {fence}, {}", guard.fence());
     assert_lasts_for(LONGER, &guard, "asked anew");
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_loss_that_shows_when_the_lock_is_passed_on_is_told() {
+    let memory = Memory::default();
+    let losses = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&losses);
+    let observer = move |event: &Event<'_>| {
+        if let Event::Lost { loss, .. } = event {
+            heard.lock().unwrap().push(loss.to_string());
+        }
+    };
+    let locks = Locks::builder().observe(observer).build(Box::new(memory.clone())).unwrap();
+    let first = locks.lock("a").ttl(SHORTER).acquire().await.unwrap();
+    let second = locks.lock("a").ttl(LONGER);
+    let mut second = Box::pin(second.acquire());
+    assert!(poll_once(&mut second).await.is_none());
+    memory.take_away(&Key::new("a").unwrap());
+    first.release().await.unwrap();
+    turn(second).await.release().await.unwrap();
+    assert_eq!(losses.lock().unwrap().len(), 1, "{losses:?}");
 }
 
 #[tokio::test]

@@ -204,6 +204,24 @@ impl std::task::Wake for Counted {
 }
 
 #[tokio::test]
+async fn the_waker_of_one_who_gave_up_is_not_kept_for_those_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", folder.path().display());
+    let connect = async || lockkeeper::Locks::connect(&url).await.unwrap();
+    let (locks, elsewhere) = (connect().await, connect().await);
+    let _guard = elsewhere.lock("a").acquire().await.unwrap();
+    let counted = Arc::new(Counted);
+    let waker = Arc::clone(&counted).into();
+    let (first, second) = (locks.lock("a"), locks.lock("a"));
+    let mut first = Box::pin(first.acquire());
+    assert!(first.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+    let mut second = Box::pin(second.acquire());
+    assert!(crate::tools::poll_once(&mut second).await.is_none());
+    drop((first, waker));
+    crate::tools::until("the waker to be dropped", || Arc::strong_count(&counted) == 1);
+}
+
+#[tokio::test]
 async fn the_waker_of_one_who_waited_is_not_kept() {
     let distant = Distant::default();
     let (locks, elsewhere) = (distant.locks(), beside(&distant).locks());
