@@ -1,6 +1,7 @@
 //! The command with a lock that lives in a Redis.
 
 use lab::redis::Server;
+use nix::sys::signal::Signal;
 
 use crate::support::{Place, code, fails_with, until};
 
@@ -26,6 +27,20 @@ fn one_at_a_time_and_the_fence_grows() {
     assert!(next > first, "{first}, {next}");
     let left = server.command(&["KEYS", "lk:*k:*"]).unwrap();
     assert_eq!(left.list().len(), 0, "{left:?}");
+}
+
+#[test]
+fn a_signal_while_it_waits_leaves_no_place_in_line_behind() {
+    let server = Server::start().unwrap();
+    let place = place(&server);
+    let _holder = place.start(&[], "touch started; exec sleep 600");
+    for n in 0..20 {
+        let waiter = place.spawn(&["run", "k", "--", "true"]);
+        place.until_waiting(1);
+        waiter.signal(Signal::SIGTERM);
+        assert_eq!(code(&waiter.end()), 143);
+        assert_eq!(place.n_waiting(), 0, "round {n}: it stands in line though it has ended");
+    }
 }
 
 #[test]
