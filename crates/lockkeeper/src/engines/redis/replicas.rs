@@ -17,7 +17,7 @@ use super::{
     resp::Value,
 };
 use crate::{
-    engine::{Claim, Moment},
+    engine::{Claim, Moment, OwnerId},
     error::{Error, ErrorKind, Result},
 };
 
@@ -52,11 +52,37 @@ impl Client {
     }
 }
 
+/// A claim that goes on as another owner once it has given a grant back: a release that is late would
+/// undo the next grant to the same owner.
+pub(super) trait Renamed: Claim {
+    /// Whether a release was sent in the name of its owner.
+    fn is_spent(&mut self) -> &mut bool;
+
+    /// Goes on as this owner. The server has nothing for the one before.
+    fn rename(&mut self, owner: OwnerId);
+}
+
 /// Gives a grant back that too few replicas have; answers the error that said so.
-pub(super) async fn given_back(claim: &mut impl Claim, error: Error) -> Error {
+pub(super) async fn given_back(claim: &mut impl Renamed, error: Error) -> Error {
     if error.kind() == ErrorKind::NoQuorum {
-        // What cannot be given back now is so by whoever hears of the error.
+        // Before the release, which may be given up at any time.
+        *claim.is_spent() = true;
+        // What cannot be given back now is so before the next attempt, or by whoever hears of the error.
         let _ = claim.release().await;
     }
     error
+}
+
+/// Sees to it that an attempt is not made by an owner that has sent a release.
+pub(super) async fn renamed_if_spent(claim: &mut impl Renamed) -> Result<()> {
+    if *claim.is_spent() {
+        claim.release().await?;
+        let mut owner = [0; 16];
+        getrandom::fill(&mut owner).map_err(|source| {
+            Error::new(ErrorKind::Other, "the system gave no random numbers").because(source)
+        })?;
+        claim.rename(OwnerId(u128::from_be_bytes(owner)));
+        *claim.is_spent() = false;
+    }
+    Ok(())
 }

@@ -109,6 +109,8 @@ pub(super) struct Stake {
     unsure_at: Vec<Arc<Connection>>,
     /// Where a release was sent that has not been answered.
     released_at: Option<Arc<Connection>>,
+    /// Whether a grant was given back under this owner, who must not ask again.
+    pub(super) is_spent: bool,
 }
 
 /// What the server may know of the claim.
@@ -133,6 +135,7 @@ impl Stake {
             at: None,
             unsure_at: Vec::new(),
             released_at: None,
+            is_spent: false,
         }
     }
 

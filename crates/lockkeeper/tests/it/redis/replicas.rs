@@ -1,10 +1,15 @@
 //! Grants that count only when replicas have them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use lab::redis::{Reply, Sentinels};
+use lab::redis::{Reply, Sentinels, Server};
 use lockkeeper::{ErrorKind, Guard, Locks, Result, blocking::block_on};
-use tokio::task::JoinHandle;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinHandle,
+};
 
 use crate::tools::LONG;
 
@@ -136,5 +141,84 @@ async fn a_renewal_that_no_replica_has_does_not_count() {
                 && all.servers[primary].command(&["WAIT", "2", "100"])? == Reply::Int(2))
         })
         .unwrap();
+    }
+}
+
+/// A network that keeps back, once, whatever is sent behind a `WAIT`; other connections are not touched.
+struct Slow {
+    port: u16,
+    /// May still keep something back.
+    may_keep: Arc<Semaphore>,
+    may_go_on: Arc<Semaphore>,
+}
+
+impl Slow {
+    async fn to(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (may_keep, may_go_on) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(0)));
+        let slow = Self { port, may_keep: may_keep.clone(), may_go_on: may_go_on.clone() };
+        tokio::spawn(async move {
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+                let (may_keep, may_go_on) = (may_keep.clone(), may_go_on.clone());
+                tokio::spawn(bring(client, server, may_keep, may_go_on));
+            }
+        });
+        slow
+    }
+}
+
+async fn bring(
+    client: TcpStream,
+    server: TcpStream,
+    may_keep: Arc<Semaphore>,
+    may_go_on: Arc<Semaphore>,
+) {
+    let ((mut from, mut back), (mut replies, mut to)) = (client.into_split(), server.into_split());
+    tokio::spawn(async move { copy(&mut replies, &mut back).await });
+    let (mut bytes, mut waits) = (vec![0; 65_536], false);
+    while let Ok(n_read @ 1..) = from.read(&mut bytes).await {
+        if waits && let Ok(kept) = may_keep.try_acquire() {
+            kept.forget();
+            may_go_on.acquire().await.unwrap().forget();
+        }
+        waits |= bytes[..n_read].windows(8).any(|word| word == b"$4\r\nWAIT");
+        if to.write_all(&bytes[..n_read]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A grant is given back because too few replicas have it, and the release is late. It must not undo the grant
+/// that the same guard is waiting for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_release_does_not_undo_the_next_grant() {
+    for dialect in ["native", "plain", "redisson"] {
+        let primary = Server::start().unwrap();
+        let port = primary.port();
+        let replica = Server::start_with(&["--replicaof", &format!("127.0.0.1 {port}")]).unwrap();
+        let is_there = || Ok(primary.command(&["WAIT", "1", "100"])? == Reply::Int(1));
+        lab::wait_until("the replica is there", is_there).unwrap();
+        let slow = Slow::to(port).await;
+        let url = format!("redis://127.0.0.1:{}?wait-replicas=1&dialect={dialect}", slow.port);
+        let locks = Locks::connect(&url).await.unwrap();
+        let url = format!("redis://{}?dialect={dialect}", primary.address());
+        let other = Locks::connect(&url).await.unwrap();
+        replica.stop().unwrap();
+        let lock = locks.lock("late").ttl(LONG * 2);
+        let waiter = tokio::spawn(async move { lock.acquire_within(LONG).await });
+        lab::wait_until("the release is kept back", || Ok(slow.may_keep.available_permits() == 0))
+            .unwrap();
+        replica.go_on().unwrap();
+        let guard = waiter.await.unwrap().unwrap();
+        let n_before = primary.n_calls("evalsha").unwrap();
+        slow.may_go_on.add_permits(1);
+        lab::wait_until("the late release arrives", || Ok(primary.n_calls("evalsha")? > n_before))
+            .unwrap();
+        let second = other.lock("late").try_acquire().await.unwrap();
+        assert!(second.is_none() && guard.is_held(), "{dialect}: two holders");
+        guard.release().await.unwrap();
     }
 }

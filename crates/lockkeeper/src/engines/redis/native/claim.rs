@@ -59,6 +59,8 @@ pub(super) struct NativeClaim {
     asked_at: Moment,
     /// Where a release was sent that has not been answered.
     released_at: Option<Arc<Connection>>,
+    /// Whether a grant was given back under this owner, who must not ask again.
+    is_spent: bool,
     /// From its first ask on, when it waits.
     ear: Option<Arc<Ear>>,
     listens_at: Option<Arc<Connection>>,
@@ -113,6 +115,7 @@ impl NativeClaim {
             n_asks: 0,
             asked_at: Moment::from_nanos(0),
             released_at: None,
+            is_spent: false,
             ear: None,
             listens_at: None,
             grant: None,
@@ -298,6 +301,7 @@ impl Claim for NativeClaim {
         }
         self.owner = hex(request.owner);
         self.request = request;
+        self.is_spent = false;
         self.since = 0;
         self.n_asks = 0;
         self.ear.take_if(|ear| !Ear::forget_all(ear));

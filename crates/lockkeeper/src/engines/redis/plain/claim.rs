@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use super::super::{
     call::Call,
     refusal::strange,
-    replicas::given_back,
+    replicas::{Renamed, given_back, renamed_if_spent},
     resp::Value,
     stake::{Shared, Stage, Stake},
 };
 use crate::{
-    engine::{Attempt, Claim, Moment, Released, Request, Standing},
+    engine::{Attempt, Claim, Moment, OwnerId, Released, Request, Standing},
     error::Result,
 };
 
@@ -57,9 +57,20 @@ impl PlainClaim {
     }
 }
 
+impl Renamed for PlainClaim {
+    fn is_spent(&mut self) -> &mut bool {
+        &mut self.stake.is_spent
+    }
+
+    fn rename(&mut self, owner: OwnerId) {
+        self.stake.owner = owner.to_string();
+    }
+}
+
 #[async_trait]
 impl Claim for PlainClaim {
     async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+        renamed_if_spent(self).await?;
         let answer = self.take_or_ask(now).await?;
         if let Attempt::Granted(_) = answer
             && let Err(error) = self.stake.see_copied(now).await

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::{
     super::{
-        replicas::given_back,
+        replicas::{Renamed, given_back, renamed_if_spent},
         stake::{Shared, Stake},
     },
     Publishes,
@@ -62,9 +62,20 @@ impl RedissonClaim {
     }
 }
 
+impl Renamed for RedissonClaim {
+    fn is_spent(&mut self) -> &mut bool {
+        &mut self.stake.is_spent
+    }
+
+    fn rename(&mut self, owner: OwnerId) {
+        self.stake.owner = holder(owner);
+    }
+}
+
 #[async_trait]
 impl Claim for RedissonClaim {
     async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
+        renamed_if_spent(self).await?;
         let answer = self.take_or_ask(now).await?;
         if let Attempt::Granted(_) = answer
             && let Err(error) = self.stake.see_copied(now).await

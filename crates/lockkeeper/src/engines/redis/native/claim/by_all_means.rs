@@ -9,8 +9,9 @@ use super::{
             connection::Connection,
             digits::Digits,
             refusal::{code, first_error, no_error, strange},
-            replicas::given_back,
+            replicas::{Renamed, given_back, renamed_if_spent},
             resp::Value,
+            words::hex,
         },
         COUNT, LIFT, RELEASE, RELEASE_ALONE,
         packing::{Numbering, TURNS_IF_FREE},
@@ -18,7 +19,7 @@ use super::{
     NativeClaim, SMALLEST_FENCE, Stage, number,
 };
 use crate::{
-    engine::{Attempt, Grant, Moment, Released},
+    engine::{Attempt, Grant, Moment, OwnerId, Released},
     error::Result,
 };
 
@@ -184,6 +185,7 @@ impl NativeClaim {
 
     /// Makes an attempt as well as it can be done; the common way may have been tried before.
     pub(super) async fn attempt_by_all_means(&mut self, now: Moment) -> Result<Attempt> {
+        renamed_if_spent(self).await?;
         let answer = self.take_or_ask(now).await?;
         if let Attempt::Granted(grant) = &answer {
             if let Err(error) = self.shared.client.see_copied(self.at.as_deref(), now).await {
@@ -212,5 +214,16 @@ impl NativeClaim {
             number(&replies).ok_or_else(|| strange(&replies))?
         };
         Ok(self.released(released))
+    }
+}
+
+impl Renamed for NativeClaim {
+    fn is_spent(&mut self) -> &mut bool {
+        &mut self.is_spent
+    }
+
+    fn rename(&mut self, owner: OwnerId) {
+        (self.owner, self.request.owner) = (hex(owner), owner);
+        self.grant = None;
     }
 }
