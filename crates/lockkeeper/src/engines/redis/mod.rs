@@ -12,6 +12,7 @@ use crate::{
     url::Url,
 };
 
+mod behind;
 mod bits;
 mod call;
 mod check;

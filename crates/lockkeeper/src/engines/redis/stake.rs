@@ -4,11 +4,12 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    behind::Behind,
     call::Call,
     client::{Client, Needs},
     connection::Connection,
     digits::Digits,
-    refusal::{no_error, strange},
+    refusal::{first_error, no_error, strange},
     renewals::{Renewal, Renewals},
     resp::Value,
     script::Script,
@@ -156,7 +157,12 @@ impl Stake {
         let at = self.reach(now).await?;
         self.stage = Stage::Unsure;
         let at = self.at.insert(at);
-        no_error(self.shared.client.call(at, self.slot, attempt, now).await?)
+        let replies = self.shared.client.call(at, self.slot, attempt, now).await?;
+        if first_error(&replies).is_some() {
+            // An answer as well: nothing is on its way there any more.
+            self.at = None;
+        }
+        no_error(replies)
     }
 
     /// Asks by script.
@@ -241,8 +247,10 @@ impl Stake {
         let now = client.latest();
         // Attempts may still be on their way there; whatever comes of them ends behind them.
         let last = self.at.take().filter(|_| self.stage == Stage::Unsure);
-        for at in self.unsure_at.drain(..).chain(last) {
-            client.send_behind(&at, &call, now);
+        let attempted_at = self.unsure_at.drain(..).chain(last).collect();
+        let mut behind = Behind { client, release: &call, attempted_at, now };
+        if self.stage != Stage::Holds {
+            behind.send();
         }
         let at = self.at.insert(client.reach(self.slot, now).await?);
         self.released_at = Some(Arc::clone(at));

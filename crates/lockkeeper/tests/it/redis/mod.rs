@@ -6,6 +6,7 @@ mod dialects;
 mod faults;
 mod labs;
 mod load;
+mod one_way;
 mod redlock;
 mod replicas;
 mod sentinel;

@@ -156,3 +156,24 @@ async fn a_slot_left_half_moved_is_mended_by_the_servers_own_tool() {
     guard.release().await.unwrap();
     assert!(locks.lock("mended").acquire_within(LONG).await.unwrap().is_held());
 }
+
+/// An attempt meets a slot whose counter has gone ahead, and is refused; the next is granted. Nobody else is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_was_refused_does_not_make_the_release_a_loss() {
+    let (site, locks, guard, waiter) = Site::start("refused").await;
+    guard.release().await.unwrap();
+    served(waiter).await.release().await.unwrap();
+    // From here on it knows that the key was contended, and asks by script.
+    let guard = locks.lock("refused").acquire_within(LONG).await.unwrap();
+    let other = Locks::connect(&site.cluster.url()).await.unwrap();
+    assert!(other.lock("refused").try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    site.begin();
+    site.move_kind("n");
+    let lock = other.lock("refused").ttl(LONG);
+    let waiter = tokio::spawn(async move { lock.acquire_within(LONG).await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    site.finish();
+    let released = served(waiter).await.release().await;
+    assert!(released.is_ok(), "{}", released.unwrap_err());
+}

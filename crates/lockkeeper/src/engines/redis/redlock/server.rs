@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::super::{
+    behind::Behind,
     call::Call,
     client::{Client, Needs},
     connection::{Connection, Haste},
@@ -113,6 +114,16 @@ impl Server {
     /// Sends a call behind one that was not answered; nobody waits for it.
     pub(super) fn send_behind(&self, at: &Connection, call: &Call, now: Moment) {
         self.client.send_behind(at, call, now);
+    }
+
+    /// The same behind several.
+    pub(super) fn behind<'a>(
+        &'a self,
+        release: &'a Call,
+        attempted_at: Vec<Arc<Connection>>,
+        now: Moment,
+    ) -> Behind<'a> {
+        Behind { client: &self.client, release, attempted_at, now }
     }
 
     pub(super) fn latest(&self) -> Moment {

@@ -144,25 +144,10 @@ impl Stake {
     /// Sends the release of what the server has or may get, and does not wait: it runs behind what
     /// was asked there.
     pub(super) fn give_back(&mut self, server: &Server, call: &Call, now: Moment) {
-        self.give_back_older(server, call, None, now);
+        drop(server.behind(call, self.older.drain(..).collect(), now));
         if let (Stage::Unsure | Stage::Holds, Some(at)) = (self.stage, &self.at) {
             server.send_behind(at, call, now);
             self.stage = Stage::GivenBack;
-        }
-    }
-
-    /// What is still on its way over other connections ends there, behind it.
-    fn give_back_older(
-        &mut self,
-        server: &Server,
-        call: &Call,
-        except: Option<&Arc<Connection>>,
-        now: Moment,
-    ) {
-        for at in self.older.drain(..) {
-            if !except.is_some_and(|except| Arc::ptr_eq(except, &at)) {
-                server.send_behind(&at, call, now);
-            }
         }
     }
 
@@ -239,7 +224,12 @@ impl Stake {
             self.older.extend(self.at.take());
             self.stage = Stage::GivenBack;
         }
-        self.give_back_older(server, release, reached_at, now);
+        // What is still on its way over other connections ends there, behind it.
+        self.older.retain(|at| !reached_at.is_some_and(|reached| Arc::ptr_eq(reached, at)));
+        let mut behind = server.behind(release, self.older.drain(..).collect(), now);
+        if self.stage != Stage::Holds {
+            behind.send();
+        }
         let replies = server.call(&mut reached?, slot, release, now).await?;
         self.stage = Stage::Nothing;
         Ok(had_it(&replies))

@@ -63,8 +63,8 @@ impl NativeClaim {
                 self.shared.contended.add(self.names.bucket);
             }
             Set::Refused => (self.stage, self.quick) = (Stage::Nothing, Quick::Neither),
-            // Whatever it is, it will show again.
-            Set::Strange => self.quick = Quick::Neither,
+            // Whatever it is, it will show again; but it is an answer.
+            Set::Strange => (self.quick, self.at) = (Quick::Neither, None),
         }
         None
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{
     super::{
         super::{
+            behind::Behind,
             call::Call,
             connection::Connection,
             digits::Digits,
@@ -35,7 +36,12 @@ impl NativeClaim {
 
     /// Calls where we asked last, or wherever the key is.
     pub(super) async fn call(&mut self, call: &Call, now: Moment) -> Result<Vec<Value>> {
-        no_error(self.call_and_see(call, now).await?)
+        let replies = self.call_and_see(call, now).await?;
+        if first_error(&replies).is_some() {
+            // An answer as well: nothing is on its way there any more.
+            self.at = None;
+        }
+        no_error(replies)
     }
 
     /// The same for one who reads errors in the replies.
@@ -137,19 +143,14 @@ impl NativeClaim {
         Ok(answer)
     }
 
-    /// An attempt that got no answer may still be on its way; whatever comes of it ends behind it.
-    fn release_behind_attempts(&mut self, now: Moment) {
-        if self.unanswered.is_empty() {
-            return;
-        }
+    /// Goes behind attempts that got no answer: whatever comes of them ends behind them.
+    fn release_behind(&self) -> Call {
         let mut call = Call::new();
         if self.is_in_cluster() {
             call.add_script(&RELEASE_ALONE, &[self.names.lock()], &[&self.owner]);
         }
         self.add_release(&mut call);
-        for at in self.unanswered.drain(..) {
-            self.shared.client.send_behind(&at, &call, now);
-        }
+        call
     }
 
     /// Unlocks, or leaves the line, and hands the lock over.
@@ -203,7 +204,13 @@ impl NativeClaim {
         }
         let now = self.shared.client.latest();
         let reached = self.reach(now).await.map(|at| Arc::clone(at));
-        self.release_behind_attempts(now);
+        let (shared, release) = (Arc::clone(&self.shared), self.release_behind());
+        let attempted_at = std::mem::take(&mut self.unanswered);
+        let client = &shared.client;
+        let mut behind = Behind { client, release: &release, attempted_at, now };
+        if self.stage != Stage::Holds {
+            behind.send();
+        }
         self.released_at = Some(reached?);
         let released = if self.is_in_cluster() {
             self.release_in_cluster(now).await?

@@ -59,7 +59,7 @@ impl NativeClaim {
         let replies = ready!(answer.poll(context, std::mem::take))?;
         // Errors are read, and redirections followed, by those who ask by all means.
         let Some(at) = self.at.clone().filter(|_| first_error(&replies).is_none()) else {
-            self.quick = Quick::Neither;
+            (self.quick, self.at) = (Quick::Neither, None);
             return Poll::Ready(Ok(None));
         };
         let answer = self.asked(&replies, &at)?;
