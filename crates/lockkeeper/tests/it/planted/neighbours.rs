@@ -100,6 +100,7 @@ impl Tenant {
     fn ttl(&self, ttl: Duration) -> Duration {
         match self.fault {
             Fault::IsUndead | Fault::IsSleepless => Duration::from_secs(3600),
+            _ if self.stays => Duration::from_secs(3600),
             Fault::Nothing | Fault::LivesElsewhere | Fault::LetsGo => ttl,
         }
     }
