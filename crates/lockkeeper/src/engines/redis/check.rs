@@ -16,7 +16,7 @@ pub(super) fn server(info: &str, evicting_allowed: bool, may_move: bool) -> Resu
             "the server is Redis {version}; {major}.{minor} or newer is needed"
         )));
     }
-    let is_replica = field("role") == Some("slave");
+    let is_replica = is_replica(info);
     if is_replica && may_move {
         let message = "the server is a replica just now; another one is primary, or will be soon";
         return Err(Error::new(ErrorKind::Unreachable, message));
@@ -36,6 +36,10 @@ pub(super) fn server(info: &str, evicting_allowed: bool, may_move: bool) -> Resu
         )));
     }
     Ok(())
+}
+
+pub(super) fn is_replica(info: &str) -> bool {
+    field(info, "role") == Some("slave")
 }
 
 /// One line of what a server says about itself.

@@ -86,6 +86,17 @@ impl Hello {
         exchange(&mut stream, call).await
     }
 
+    /// Whether a server says that it is a replica.
+    pub(super) async fn is_replica(&self, host: &Host) -> Result<bool> {
+        let mut stream = self.connect(host).await?;
+        let mut call = Call::default();
+        self.introduce(&mut call);
+        call.add(&[b"INFO"]);
+        let replies = no_error(exchange(&mut stream, &call).await?)?;
+        let Some(Value::Text(info)) = replies.last() else { return Ok(false) };
+        Ok(check::is_replica(&String::from_utf8_lossy(info)))
+    }
+
     fn introduce(&self, call: &mut Call) {
         let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
         if let Some(password) = &self.login.password {

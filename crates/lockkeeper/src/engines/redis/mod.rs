@@ -25,6 +25,7 @@ mod driver;
 mod ear;
 mod handshake;
 mod home;
+mod majority;
 mod native;
 mod outbox;
 mod place;

@@ -6,10 +6,7 @@
 
 use std::{
     mem,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -22,6 +19,7 @@ use super::{
     driver::gone,
     handshake::Hello,
     home::Home,
+    majority::Votes,
     sentinel,
     slot::{N_SLOTS, Slot},
     table::Table,
@@ -35,10 +33,13 @@ use crate::{
     url::Host,
 };
 
-/// How many guides are asked at once; the next search asks others.
+/// How many nodes of a cluster are asked at once; the next search asks others. Sentinels are few, and are all asked:
+/// what most of them say may count.
 const MOST_AT_ONCE: usize = 5;
 /// A search that has found nothing for so long is given up for another one.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
+/// What a search that failed has found out is good for so long: many may wait, and each asks again.
+const FRESH_FOR: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Route {
@@ -69,9 +70,13 @@ pub(super) enum Kind {
 
 #[derive(Debug)]
 pub(super) struct State {
-    table: Option<Table>,
+    pub(super) table: Option<Table>,
     /// Of the primary that sentinels name: it grows with every new one.
-    term: u64,
+    pub(super) term: u64,
+    /// Since when most sentinels are known to be behind this term.
+    pub(super) behind_since: Option<Moment>,
+    /// How many sentinels there are, as far as we were told.
+    pub(super) n_sentinels: usize,
     pub(super) guides: Vec<Host>,
     /// Which sentinels are listened to, and when that was seen to last.
     pub(super) watches: Vec<(Host, AbortHandle)>,
@@ -111,6 +116,8 @@ impl Route {
         let state = State {
             table: None,
             term: 0,
+            behind_since: None,
+            n_sentinels: seeds.len(),
             guides: seeds.clone(),
             watches: Vec::new(),
             watched_at: Moment::from_nanos(0),
@@ -192,8 +199,7 @@ impl Route {
         let home = self.home.handle()?;
         let mut state = locked(&self.shared.state);
         if let Some((search, _)) = &state.search
-            && !search.is_over.is_up()
-            && now.since(search.started_at) < STALLED_AFTER
+            && now.since(search.started_at) < search.lasts()
         {
             return Ok(Arc::clone(search));
         }
@@ -203,11 +209,12 @@ impl Route {
             is_over: Flag::default(),
             error: Mutex::new(Some(given_up)),
         });
-        let guides = state.next_guides();
+        let n_at_once = if self.is_cluster() { MOST_AT_ONCE } else { state.guides.len() };
+        let guides = state.next_guides(n_at_once);
         let (shared, ending) = (Arc::clone(&self.shared), Ending(Arc::clone(&search)));
         // At home, because a caller may go away and others wait as well.
         let task = home.spawn(async move {
-            let found = shared.find(guides).await;
+            let found = shared.find(guides, now).await;
             *locked(&ending.0.error) = found.map(|found| shared.take(found)).err();
             drop(ending);
             watch::keep(&shared, &Handle::current());
@@ -221,6 +228,16 @@ impl Route {
     }
 }
 
+impl Search {
+    /// How long after its start it is shared.
+    fn lasts(&self) -> Duration {
+        if !self.is_over.is_up() {
+            return STALLED_AFTER;
+        }
+        if locked(&self.error).is_some() { FRESH_FOR } else { Duration::ZERO }
+    }
+}
+
 /// Tells the end of a search however it comes.
 struct Ending(Arc<Search>);
 
@@ -231,18 +248,17 @@ impl Drop for Ending {
 }
 
 impl State {
-    fn next_guides(&mut self) -> Vec<Host> {
+    fn next_guides(&mut self, n_at_once: usize) -> Vec<Host> {
         let n_guides = self.guides.len().max(1);
-        let first = self.n_searches * MOST_AT_ONCE % n_guides;
+        let first = self.n_searches.wrapping_mul(n_at_once) % n_guides;
         self.n_searches = self.n_searches.wrapping_add(1);
-        self.guides.iter().cycle().skip(first).take(n_guides.min(MOST_AT_ONCE)).cloned().collect()
+        self.guides.iter().cycle().skip(first).take(n_guides.min(n_at_once)).cloned().collect()
     }
 }
 
 impl Shared {
-    async fn find(&self, guides: Vec<Host>) -> Result<Found> {
-        let (term, n_behind) = (locked(&self.state).term, AtomicUsize::new(0));
-        let n_behind = &n_behind;
+    async fn find(&self, guides: Vec<Host>, now: Moment) -> Result<Found> {
+        let votes = &Votes::new(self, guides.len(), now);
         let asked = guides.iter().map(|guide| async move {
             let found = match &self.kind {
                 Kind::Cluster => cluster::ask(&self.hello, guide).await,
@@ -250,17 +266,13 @@ impl Shared {
                     sentinel::ask(&self.hello, guide, primary, server).await
                 }
             }?;
-            if found.term < term {
-                n_behind.fetch_add(1, Ordering::Relaxed);
+            // Decided as soon as enough of them have answered: others may be silent for ever.
+            if votes.is_behind(&found) && !self.overrules(votes, &found).await {
                 return Err(gone("it names a primary that was replaced", "not yet told"));
             }
             Ok(found)
         });
         let found = first_good(asked.collect()).await;
-        if n_behind.load(Ordering::Relaxed) == guides.len() {
-            // All of them have begun to count anew.
-            locked(&self.state).term = 0;
-        }
         found.map_err(|errors| self.nobody_told(&guides, errors))
     }
 
@@ -280,6 +292,7 @@ impl Shared {
 
     fn take(&self, found: Found) {
         let mut guides = self.seeds.clone();
+        let n_sentinels = guides.len().max(found.guides.len() + 1);
         for guide in found.guides {
             if !guides.contains(&guide) {
                 guides.push(guide);
@@ -287,6 +300,7 @@ impl Shared {
         }
         let mut state = locked(&self.state);
         state.guides = guides;
+        state.n_sentinels = n_sentinels;
         // Another may have been heard of while this one was asked.
         if found.term < state.term {
             return;
@@ -314,6 +328,7 @@ impl Shared {
             Kind::Sentinel { .. } => table.host(Slot(0)),
         };
         state.term = term;
+        state.behind_since = None;
         state.table = Some(table);
         let Some(only) = only else { return Vec::new() };
         self.switchboards.iter().flat_map(|board| board.turn_to(&only)).collect()

@@ -178,6 +178,69 @@ async fn a_primary_that_was_paused_and_comes_back_is_asked_no_more() {
     assert_eq!(all.servers[old].info("role").unwrap(), "master");
 }
 
+/// Has the first sentinel make another server primary and tell nobody but us; then it dies. The old and the new primary
+/// both live on. Gives their numbers.
+async fn promote_in_secret(all: &mut Sentinels, locks: &Locks) -> (usize, usize) {
+    locks.lock("a").acquire().await.unwrap().release().await.unwrap();
+    let old = all.primary_number().unwrap();
+    all.keep_in_office(old).unwrap();
+    let_publish(all, "-publish");
+    all.sentinels[1..].iter().for_each(|sentinel| sentinel.stop().unwrap());
+    lab::wait_until("the first sentinel agrees to a failover", || {
+        all.sentinels[0].command(&["SENTINEL", "FAILOVER", "locks"])?.not_an_error().map(|_| true)
+    })
+    .unwrap();
+    wait_until_left(all, old);
+    let is_primary = |number: &usize| all.servers[*number].info("role").unwrap() == "master";
+    let new = (0..all.servers.len()).find(|number| *number != old && is_primary(number)).unwrap();
+    all.keep_in_office(new).unwrap();
+    all.sentinels[0].kill().unwrap();
+    all.sentinels[1..].iter().for_each(|sentinel| sentinel.go_on().unwrap());
+    let_publish(all, "+publish");
+    (old, new)
+}
+
+/// Whether the first sentinel can tell anything to the others, directly or by way of a server.
+fn let_publish(all: &Sentinels, rule: &str) {
+    for server in all.servers.iter().chain(&all.sentinels[1..]) {
+        server.command(&["ACL", "SETUSER", "default", rule]).unwrap().not_an_error().unwrap();
+    }
+}
+
+/// Ends our connections to a server, so that the way has to be asked for.
+fn hang_up(server: &Server) {
+    for kind in ["normal", "pubsub"] {
+        server.command(&["CLIENT", "KILL", "TYPE", kind]).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promotion_that_only_a_dead_sentinel_knew_is_forgotten_when_it_is_undone() {
+    let mut all = Sentinels::start().unwrap();
+    let locks = connect(&all).await;
+    let (old, new) = promote_in_secret(&mut all, &locks).await;
+    // The other sentinels, which are most of them, name the old primary. That does not do while the new one lives.
+    for _ in 0..5 {
+        hang_up(&all.servers[new]);
+        let got = locks.lock("b").ttl(LONG).try_acquire().await;
+        assert!(!has_key(&all.servers[old], "b"), "{got:?}");
+    }
+    // They make the new one a replica again.
+    all.put_right(new).unwrap();
+    let guard = locks.lock("c").acquire_within(LONG).await.unwrap();
+    assert!(guard.is_held() && has_key(&all.servers[old], "c"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promotion_is_forgotten_when_all_who_knew_of_it_are_dead() {
+    let mut all = Sentinels::start().unwrap();
+    let locks = connect(&all).await;
+    let (old, new) = promote_in_secret(&mut all, &locks).await;
+    all.servers[new].kill().unwrap();
+    let guard = locks.lock("a").acquire_within(LONG).await.unwrap();
+    assert!(guard.is_held() && has_key(&all.servers[old], "a"));
+}
+
 /// What the page recommends for those who reach the old primary and no sentinel.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deposed_primary_that_wants_replicas_grants_and_renews_nothing() {
