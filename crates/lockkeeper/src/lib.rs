@@ -69,4 +69,5 @@ pub use crate::{
     locks::{DEFAULT_ANSWER_WITHIN, DEFAULT_CONNECT_WITHIN, DEFAULT_TTL, Locks, LocksBuilder},
     owner::Owner,
     several::{Guards, Several},
+    url::without_secrets,
 };

@@ -110,7 +110,8 @@ impl Locks {
         self.house.profile.clone()
     }
 
-    /// Where the locks are, for people to read: a folder or a server, without user and password.
+    /// Where the locks are, for people to read: a folder or a server, as
+    /// [`without_secrets`](crate::without_secrets) shows its URL.
     pub fn place(&self) -> String {
         self.house.engine.place().unwrap_or_else(|| self.house.place.clone())
     }
@@ -120,7 +121,7 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
     pub async fn who(&self, key: &str) -> Result<Who> {
-        let (key, inspector) = (Key::new(key)?, self.inspector()?);
+        let (key, inspector) = (Key::new(key)?, self.inspector("cannot tell who holds a lock")?);
         let now = self.house.clock.now();
         let who = self.house.limited(|| inspector.who(&key, now)).await;
         who.map_err(|error| self.house.error_at(error, &key, Call::Inspect))
@@ -131,7 +132,7 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
     pub async fn list(&self) -> Result<Vec<Listed>> {
-        let (inspector, now) = (self.inspector()?, self.house.clock.now());
+        let (inspector, now) = (self.inspector("cannot list its keys")?, self.house.clock.now());
         let list = self.house.limited(|| inspector.list(now)).await;
         list.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
     }
@@ -141,7 +142,7 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine has nothing to tidy.
     pub async fn tidy(&self, idle: Duration) -> Result<usize> {
-        let (now, inspector) = (self.house.clock.now(), self.inspector()?);
+        let (now, inspector) = (self.house.clock.now(), self.inspector("has nothing to tidy")?);
         let tidied = self.house.limited(|| inspector.tidy(idle, now)).await;
         tidied.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
     }
@@ -168,14 +169,13 @@ impl Locks {
         }
     }
 
-    fn inspector(&self) -> Result<&dyn Inspector> {
+    /// Where to look; an engine without one `lacks` what was asked for.
+    fn inspector(&self, lacks: &str) -> Result<&dyn Inspector> {
         self.house.check_process()?;
-        self.house.engine.inspector().ok_or_else(|| {
-            Error::unsupported(format!(
-                "{} cannot tell who holds a lock",
-                self.house.profile.engine
-            ))
-        })
+        self.house
+            .engine
+            .inspector()
+            .ok_or_else(|| Error::unsupported(format!("{} {lacks}", self.house.profile.engine)))
     }
 }
 

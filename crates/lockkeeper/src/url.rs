@@ -22,7 +22,6 @@ impl Url {
                 "the URL has no scheme; write for example file:///var/lib/app/locks",
             ));
         };
-        let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
         if scheme.is_empty() || !scheme.chars().all(is_scheme) {
             return Err(Error::bad_options("the URL does not begin with a scheme such as file:"));
         }
@@ -98,15 +97,84 @@ impl fmt::Debug for Url {
     }
 }
 
-/// A URL as people may see it: without the user and the password before the `@`.
-pub(crate) fn without_credentials(text: &str) -> String {
-    let (start, rest) = match text.split_once("://") {
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), text),
+/// A URL as people may see it: without users, without passwords, and without parameters that have
+/// "password" in their name. The servers that a `redlock:` URL lists are treated likewise.
+///
+/// A URL that holds no secret comes back as it is, so a difference says that there is one. Of a text
+/// that cannot be read as a URL only the scheme is left.
+#[must_use]
+pub fn without_secrets(url: &str) -> String {
+    seen(url, Depth::Outer)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Outer,
+    /// A URL in a parameter of another one, which has no further ones in it.
+    Inner,
+}
+
+fn seen(url: &str, depth: Depth) -> String {
+    let Ok(Url { scheme, .. }) = Url::parse(url) else {
+        return match url.split_once(':') {
+            Some((scheme, _)) if scheme.chars().all(is_scheme) => format!("{scheme}:…"),
+            _ => "…".into(),
+        };
     };
-    // The last one, wherever it stands: rather too little is shown than a piece of a password.
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
-    start + rest
+    // The same cuts as in `parse`, so that nothing is a secret here and a host there.
+    let (rest, query) =
+        url.split_once('?').map_or((url, None), |(rest, query)| (rest, Some(query)));
+    let after_scheme = &rest[scheme.len() + 1..];
+    let mut text = rest[..=scheme.len()].to_owned();
+    match after_scheme.strip_prefix("//") {
+        None => text += after_scheme,
+        Some(rest) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+            text = text + "//" + hosts + path;
+        }
+    }
+    let Some(query) = query else { return text };
+    let pairs: Vec<String> = query.split('&').filter_map(|pair| seen_pair(pair, depth)).collect();
+    if pairs.is_empty() { text } else { text + "?" + &pairs.join("&") }
+}
+
+/// A parameter as people may see it; none, if it is a secret.
+fn seen_pair(pair: &str, depth: Depth) -> Option<String> {
+    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    let (clear_name, value) = (decoded(name).ok()?, decoded(value).ok()?);
+    if clear_name.to_ascii_lowercase().contains("password") {
+        return None;
+    }
+    if clear_name != "servers" && !value.contains("://") {
+        return Some(pair.to_owned());
+    }
+    if depth == Depth::Inner {
+        return None;
+    }
+    let servers = listed(&value);
+    let safe: Vec<String> = servers.iter().map(|server| seen(server, Depth::Inner)).collect();
+    Some(if safe == servers { pair.to_owned() } else { format!("{name}={}", safe.join(",")) })
+}
+
+/// Whole URLs, separated by spaces or commas. A comma may also separate the hosts of one of them.
+pub(crate) fn listed(list: &str) -> Vec<String> {
+    let mut urls: Vec<String> = Vec::new();
+    for word in list.split_whitespace() {
+        let mut is_first = true;
+        for part in word.split(',').filter(|part| !part.is_empty()) {
+            match urls.last_mut() {
+                Some(last) if !is_first && !part.contains("://") => *last += &format!(",{part}"),
+                _ => urls.push(part.to_owned()),
+            }
+            is_first = false;
+        }
+    }
+    urls
+}
+
+fn is_scheme(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.')
 }
 
 /// A server: a name or an address, and a port.
@@ -204,14 +272,45 @@ mod tests {
     }
 
     #[test]
-    fn people_see_no_credentials() {
-        for (text, seen) in [
+    fn people_see_no_secret() {
+        for (url, safe) in [
             ("redis://me:canary@a,b:7/3?x=1", "redis://a,b:7/3?x=1"),
-            ("redis://:can/ary@canary?@a", "redis://a"),
-            ("file:///var/lib", "file:///var/lib"),
-            ("memory:x", "memory:x"),
+            ("redis://me@a", "redis://a"),
+            ("REDIS://:can@canary@a", "REDIS://a"),
+            ("redis://sp:can canary#@a", "redis://a"),
+            ("redis+sentinel://h:1/m?sentinel-password=canary", "redis+sentinel://h:1/m"),
+            ("redis://h?a=1&Sentinel%2DPassWord=c@n&b=2", "redis://h?a=1&b=2"),
+            (
+                "redlock://?servers=redis://:p1@h1,redis://:p,2@h2,redis+sentinel://h3,h4/m?sentinel-password%3Dp&prefix=x",
+                "redlock://?servers=redis://h1,redis://h2,redis+sentinel://h3,h4/m&prefix=x",
+            ),
+            (
+                "redlock:?servers=redis%3A%2F%2F%3Acanary%40h1%20redis://h2",
+                "redlock:?servers=redis://h1,redis://h2",
+            ),
+            ("redis://%zz:canary@h/%zz", "redis:…"),
+            ("canary", "…"),
+            ("can ary:x", "…"),
         ] {
-            assert_eq!(without_credentials(text), seen);
+            assert_eq!(without_secrets(url), safe);
+        }
+    }
+
+    #[test]
+    fn what_is_no_secret_is_seen_as_it_is() {
+        for url in [
+            "file:///var/lib",
+            "file:///tmp/a@b",
+            "file:///tmp/a%40b c",
+            "memory:x@y",
+            "redis://h?prefix=x@y",
+            "redis://h/0?prefix=x@y&",
+            "redlock://a,b,c",
+            "redlock:?servers=redis://a%20redis://b,redis%3A%2F%2Fc&prefix=x@y",
+            "redis+sentinel://h/name@x",
+            "redis://h?",
+        ] {
+            assert_eq!(without_secrets(url), url);
         }
     }
 

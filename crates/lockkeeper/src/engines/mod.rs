@@ -25,7 +25,7 @@ pub(crate) async fn open(url: Option<&str>, now: Moment) -> Result<Box<dyn Engin
         "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
         | "rediss+cluster" | "redlock" | "redlocks" => open_redis(url, now).await,
         other => Err(Error::bad_options(format!(
-            "no engine is called {other:?}; there are file:, memory: and redis: with its kin"
+            "no engine is called {other:?}; write file: or redis:, or one of the kin of redis:"
         ))),
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     partings::Partings,
     seat::Terms,
     steward::Steward,
-    url::without_credentials,
+    url::without_secrets,
 };
 
 /// How long a call of an engine may take before it counts as not answered.
@@ -169,7 +169,7 @@ impl LocksBuilder {
         let label = self.label.unwrap_or_else(program_name).into();
         let profile = engine.profile();
         let ttl = self.ttl.or(profile.usual_ttl).unwrap_or(DEFAULT_TTL);
-        let place = self.url.as_deref().map_or_else(|| profile.engine.into(), without_credentials);
+        let place = self.url.as_deref().map_or_else(|| profile.engine.into(), without_secrets);
         let house = House {
             profile,
             place,

@@ -51,9 +51,14 @@ const WRONG_TYPE: &str = "what is stored at the key is not a lock of this dialec
 /// What an error of the server means to a caller.
 pub(super) fn refusal(text: &str) -> Error {
     let (kind, advice) = match code(text) {
-        "WRONGPASS" | "NOAUTH" => {
+        "WRONGPASS" => {
             (ErrorKind::Refused, "the user or the password is wrong; correct it in the URL")
         }
+        "NOAUTH" => (
+            ErrorKind::Refused,
+            "the server wants a password, and the URL has none for it; write it before the host, \
+             between a colon and an @ (that of sentinels as the parameter sentinel-password)",
+        ),
         "NOPERM" => (
             ErrorKind::Refused,
             "the user may not do that; the page of the Redis engine has the rights it needs",
@@ -117,6 +122,7 @@ mod tests {
     fn every_refusal_has_a_kind_to_act_on() {
         for (text, kind) in [
             ("WRONGPASS invalid username-password pair", ErrorKind::Refused),
+            ("NOAUTH Authentication required.", ErrorKind::Refused),
             ("NOPERM this user has no permissions", ErrorKind::Refused),
             ("WRONGTYPE Operation against a key", ErrorKind::Refused),
             ("LOADING Redis is loading", ErrorKind::Unreachable),

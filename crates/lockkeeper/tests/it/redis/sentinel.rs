@@ -303,6 +303,8 @@ async fn sentinels_have_a_login_of_their_own() {
         format!("redis+sentinel://:{password}@{hosts}?sentinel-password={sentinel_password}")
     };
     let locks = Locks::connect(&url("one", "two")).await.unwrap();
+    assert_eq!(locks.place(), all.url());
+    assert!(!format!("{locks:?}").contains("sentinel-password"), "{locks:?}");
     assert!(locks.lock("a").try_acquire().await.unwrap().is_some());
     for (wrong, word) in [(url("one", "canary"), "sentinel"), (url("canary", "two"), "password")] {
         let error = Locks::connect(&wrong).await.unwrap_err();

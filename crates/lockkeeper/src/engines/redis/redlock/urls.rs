@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    url::Url,
+    url::{Url, listed},
 };
 
 const PORT: u16 = 6379;
@@ -32,7 +32,7 @@ pub(super) fn read(mut url: Url) -> Result<(Vec<Settings>, Prefix)> {
                 ));
             }
             url.no_more_parameters()?;
-            listed(&list)?
+            listed(&list).iter().map(|url| one(url)).collect::<Result<_>>()?
         }
         None => hosts(url)?,
     };
@@ -68,22 +68,6 @@ fn hosts(mut url: Url) -> Result<Vec<Settings>> {
     let settings = Settings::read(url)?;
     let same = |host| Settings { hosts: vec![host], ..settings.clone() };
     Ok(hosts.into_iter().map(same).collect())
-}
-
-/// Whole URLs, separated by spaces or commas. A comma may also separate the hosts of one of them.
-fn listed(list: &str) -> Result<Vec<Settings>> {
-    let mut urls: Vec<String> = Vec::new();
-    for word in list.split_whitespace() {
-        let mut is_first = true;
-        for part in word.split(',').filter(|part| !part.is_empty()) {
-            match urls.last_mut() {
-                Some(last) if !is_first && !part.contains("://") => *last += &format!(",{part}"),
-                _ => urls.push(part.to_owned()),
-            }
-            is_first = false;
-        }
-    }
-    urls.iter().map(|url| one(url)).collect()
 }
 
 fn one(url: &str) -> Result<Settings> {
