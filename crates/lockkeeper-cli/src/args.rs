@@ -2,7 +2,10 @@
 
 use std::{ffi::OsString, io::Write, time::Duration};
 
-use clap::{Parser, Subcommand, ValueEnum, error::ErrorKind};
+use clap::{
+    Parser, Subcommand, ValueEnum,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use crate::{
     exit::{self, Exit},
@@ -20,13 +23,13 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(name = "lockkeeper", version, after_long_help = exit::help())]
 pub(crate) struct Args {
-    /// The engine, as a URL; none is the embedded default
+    /// The engine, as a URL; none is the embedded default, an empty one is an error
     ///
     /// For example file:///var/lib/app/locks. Process lists show the command line to everybody:
     /// a URL with a password belongs in the environment variable.
     ///
     /// A lockkeeper inside the command uses the same engine: the URL is passed on in LOCKKEEPER_URL.
-    /// If it has a user or a password in it, LOCKKEEPER_URL is taken away from the command, and
+    /// If it has a user, a password or a parameter such as sentinel-password in it, LOCKKEEPER_URL is taken away from the command, and
     /// LOCKKEEPER_URL_FROM says where processes of this user can read it while the run lasts (on
     /// Linux); after that, and from another container, lockkeeper refuses with 77.
     #[arg(long, global = true, env = "LOCKKEEPER_URL", hide_env_values = true, value_name = "URL")]
@@ -37,9 +40,9 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The URL, if there is one; an empty variable is none.
+    /// The URL, if there is one; an empty one is a mistake of which `passed_on` tells.
     pub(crate) fn url(&self) -> Option<&str> {
-        self.url.as_deref().filter(|url| !url.is_empty())
+        self.url.as_deref()
     }
 }
 
@@ -63,9 +66,16 @@ pub(crate) enum Command {
     /// free) and hold the lock until the last one has ended or closed it. A lease cannot be inherited:
     /// on all other engines the lock is free after its ttl though descendants may still run.
     ///
-    /// A run inside a run of the same key would wait for ever: it ends with 77 at once. Stopped with
-    /// Ctrl-Z while it waits, it leaves the line, and joins it again at the end when it goes on; the time
-    /// counts for --within.
+    /// A run inside a run of the same key would wait for ever: it ends with 77 at once (on Linux). It is
+    /// known by LOCKKEEPER_HELD in the environment; in a cleaned environment it waits. Engines that
+    /// cannot tell who holds a lock (dialect=plain, dialect=redisson, redlock) are compared by the text of
+    /// their URLs: there, one who writes the same server in another way (localhost and 127.0.0.1, /0
+    /// added) waits for ever, too.
+    ///
+    /// Stopped with Ctrl-Z while it waits, it leaves the line, and joins it again at the end when it goes
+    /// on; the time counts for --within. Stopped (Ctrl-Z, SIGSTOP) while it holds the lock, it keeps the
+    /// lock on the file engine. On all other engines nobody renews the lease then: after its ttl others
+    /// get the lock, while descendants of the command that were not stopped run on.
     #[command(after_long_help = exit::help())]
     Run {
         /// Give up with exit 76 when the lock is still busy after this time, for example 90s; 0s is one
@@ -174,7 +184,7 @@ impl OnLoss {
 }
 
 /// Answers a command line that is a question for help, or that cannot be meant.
-pub(crate) fn report(error: &clap::Error) -> Exit {
+pub(crate) fn report(error: &clap::Error, words: &[OsString]) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // A reader who left early has seen enough.
@@ -186,20 +196,45 @@ pub(crate) fn report(error: &clap::Error) -> Exit {
             Exit::Usage
         }
         _ => {
-            message::say(&in_one_line(&error.to_string()));
+            let text = message::without_words(&error.to_string(), words);
+            message::say(&in_one_line(&text, hint(error)));
             Exit::Usage
         }
     }
 }
 
-/// Keeps the reason and the tips of clap's message, drops its usage text.
-fn in_one_line(text: &str) -> String {
+/// What to type instead, for mistakes that many make and that clap has no good tip for.
+fn hint(error: &clap::Error) -> Option<&'static str> {
+    const DASHES: &str = "put -- before the command, as in lockkeeper run KEY -- COMMAND";
+    let text = error.to_string();
+    let holds = ["run", "try"].iter().any(|verb| text.contains(&format!("lockkeeper {verb} ")));
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if holds => {
+            if word.starts_with("--within") && text.contains("lockkeeper try ") {
+                return Some("try does not wait; use run --within");
+            }
+            (!word.starts_with('-')).then_some(DASHES)
+        }
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
+            missing.iter().any(|name| name.contains("COMMAND")).then_some(DASHES)
+        }
+        _ => None,
+    }
+}
+
+/// Keeps the reason and the tips of clap's message, drops its usage text. A hint of ours is better
+/// than a tip.
+fn in_one_line(text: &str, hint: Option<&str>) -> String {
     let reason = text.split("\n\nUsage:").next().unwrap_or(text);
     let reason = reason.split("\n\nFor more information").next().unwrap_or(reason);
     let paragraphs = reason.trim().trim_start_matches("error: ").split("\n\n");
-    let paragraphs: Vec<String> = paragraphs
+    let mut paragraphs: Vec<String> = paragraphs
         .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
+    if let Some(hint) = hint {
+        paragraphs.truncate(1);
+        paragraphs.push(hint.to_owned());
+    }
     format!("{}; see lockkeeper --help", paragraphs.join("; "))
 }
 
@@ -222,7 +257,7 @@ mod tests {
     #[test]
     fn a_usage_error_is_one_line_with_its_tip() {
         let error = Args::try_parse_from(["lockkeeper", "tid"]).unwrap_err();
-        let line = in_one_line(&error.to_string());
+        let line = in_one_line(&error.to_string(), hint(&error));
         assert!(!line.contains('\n') && !line.starts_with("error"), "{line}");
         assert!(
             line.contains("'tid'") && line.contains("tip: ") && line.contains("'tidy'"),

@@ -32,16 +32,16 @@ use crate::{
 
 #[cfg(not(target_os = "linux"))]
 fn main() -> std::process::ExitCode {
-    begin(std::env::args_os().collect()).code().into()
+    begin(&std::env::args_os().collect::<Vec<_>>()).code().into()
 }
 
 /// Does what the command line says.
-fn begin(words: Vec<OsString>) -> Exit {
+fn begin(words: &[OsString]) -> Exit {
     let mut args = match Args::try_parse_from(words) {
         Ok(args) => args,
         Err(error) => {
             post::survive_broken_pipes();
-            return args::report(&error);
+            return args::report(&error, words);
         }
     };
     perform(&mut args).unwrap_or_else(|failure| {

@@ -1,8 +1,8 @@
 //! What the command says on stderr, and how foreign text is made fit for a terminal.
 
-use std::{error::Error, io::Write, time::Duration};
+use std::{borrow::Cow, error::Error, ffi::OsString, io::Write, time::Duration};
 
-use lockkeeper::engine::Party;
+use lockkeeper::{engine::Party, without_secrets};
 
 /// Writes one line to stderr. Nobody is left to tell when that fails.
 pub(crate) fn say(text: &str) {
@@ -64,28 +64,45 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// Whether a URL carries a user name or a password.
-pub(crate) fn has_userinfo(url: &str) -> bool {
-    redacted(url) != url
+pub(crate) fn has_secret(url: &str) -> bool {
+    without_secrets(url) != url
 }
 
-/// Takes the user and password out of everything that looks like a URL.
-pub(crate) fn redacted(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        safe += before;
-        let end = after.find(char::is_whitespace).unwrap_or(after.len());
-        // The last one in the word: a password may contain an `@` of its own.
-        match after[..end].rfind('@') {
-            Some(at) => {
-                safe += "***";
-                rest = &after[at..];
-            }
-            None => rest = after,
-        }
-    }
-    safe + rest
+/// Takes the secrets out of every word that looks like a URL.
+fn redacted(text: &str) -> String {
+    text.split_inclusive(char::is_whitespace).map(redacted_word).collect()
+}
+
+fn redacted_word(word: &str) -> Cow<'_, str> {
+    let Some(colon) = word.find("://") else { return word.into() };
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let (before, url) = word.split_at(word[..colon].trim_end_matches(is_scheme).len());
+    let (url, space) = url.split_at(url.trim_end().len());
+    let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+    let path = rest.split('?').next().and_then(|rest| rest.split_once('/'));
+    // In a path of any other engine, an @ is rather the end of a password with a slash in it.
+    let is_odd = scheme != "file" && path.is_some_and(|(_, path)| path.contains('@'));
+    let safe = if is_odd { format!("{scheme}:…") } else { without_secrets(url) };
+    format!("{before}{safe}{space}").into()
+}
+
+/// Hides those words of the command line in a message about it that may be URLs with a secret, from
+/// the scheme to their end: spaces and quotes in a password make it hard to find in the message.
+pub(crate) fn without_words(text: &str, words: &[OsString]) -> String {
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    // Of `--option=value` a message may have the value alone.
+    let values = words.iter().filter_map(|word| Some(word.strip_prefix('-')?.split_once('=')?.1));
+    let mut hidden: Vec<&str> = words.iter().map(AsRef::as_ref).chain(values).collect();
+    hidden.retain(|word| {
+        let word = word.to_ascii_lowercase();
+        word.contains(':') && ["@", "%40", "password"].iter().any(|mark| word.contains(mark))
+    });
+    // A word may be a part of another.
+    hidden.sort_by_key(|word| std::cmp::Reverse(word.len()));
+    hidden.iter().fold(text.to_owned(), |text, word| {
+        let scheme = word.split(':').next().unwrap_or_default();
+        text.replace(word, &format!("{scheme}:…"))
+    })
 }
 
 /// Only the controls: the text may already hold escapes of its own.
@@ -107,14 +124,30 @@ mod tests {
     #[test]
     fn passwords_never_show() {
         for (text, safe) in [
-            ("redis://me:secret@host/0", "redis://***@host/0"),
-            ("no mysql://me:p@ss/w@host?x=1 here", "no mysql://***@host?x=1 here"),
-            ("a://u:p@h and b://v:q@i", "a://***@h and b://***@i"),
+            ("redis://me:secret@host/0", "redis://host/0"),
+            ("no mysql://me:p@ss/w@host?x=1 here", "no mysql:… here"),
+            ("a://u:p@h and\nb://v:q@i", "a://h and\nb://i"),
+            ("\"a://u:p@h\" at b://h?password=x, held", "\"a://h\" at b://h held"),
+            ("at redis://h?prefix=x@y is busy", "at redis://h?prefix=x@y is busy"),
+            ("at file:///tmp/a@b is busy", "at file:///tmp/a@b is busy"),
             ("etcd://h1,h2/prefix", "etcd://h1,h2/prefix"),
             ("file:///var/lib", "file:///var/lib"),
             ("mail me@home", "mail me@home"),
         ] {
             assert_eq!(redacted(text), safe);
+        }
+    }
+
+    #[test]
+    fn words_with_a_secret_are_hidden_whatever_they_contain() {
+        let words = ["redis://a:b c'd@h", "--x=r:?Password=p q", "me@home", "redis://h"];
+        let words = words.map(OsString::from);
+        for (text, safe) in [
+            ("unexpected 'redis://a:b c'd@h' found", "unexpected 'redis:…' found"),
+            ("bad 'r:?Password=p q' for '--x'", "bad 'r:…' for '--x'"),
+            ("'me@home', 'redis://h'", "'me@home', 'redis://h'"),
+        ] {
+            assert_eq!(without_words(text, &words), safe);
         }
     }
 

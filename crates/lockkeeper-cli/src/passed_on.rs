@@ -26,6 +26,11 @@ pub(crate) fn url(given: Option<&str>) -> Result<Option<String>, Failure> {
         (None, Err(std::env::VarError::NotPresent)) => None,
     };
     match &url {
+        Some(url) if url.is_empty() => Err(Failure::new(
+            Exit::Usage,
+            "the URL is empty; name an engine, as in file:///var/lib/app/locks, or, if the embedded \
+             default is meant, give no --url and unset LOCKKEEPER_URL",
+        )),
         Some(url) if is_memory(url) => Err(Failure::new(
             Exit::Usage,
             "memory: excludes nobody outside this process; give no URL to lock for this user on this \
@@ -64,7 +69,7 @@ impl PassedOn {
     pub(crate) fn new(url: Option<&str>) -> Self {
         match url {
             None => Self::Default,
-            Some(url) if message::has_userinfo(url) => Self::From(kept::Kept::new(url)),
+            Some(url) if message::has_secret(url) => Self::From(kept::Kept::new(url)),
             Some(url) => Self::Url(url.to_owned()),
         }
     }

@@ -125,11 +125,23 @@ fn take(
         message::say(&format!("waiting for {key:?} at {place}{}", holder(post, locks, hold)?));
     }
     Ok(match patience {
-        Patience::Within(limit) => post.wait_in_line(locks, || {
-            lock.acquire_within(limit.saturating_sub(begun_at.elapsed()))
-        })??,
+        Patience::Within(limit) => post
+            .wait_in_line(locks, || lock.acquire_within(limit.saturating_sub(begun_at.elapsed())))?
+            .map_err(|error| match error.kind() {
+                // The library knows only the time that was left.
+                ErrorKind::TimedOut => still_busy(&hold.key, &locks.place(), limit),
+                _ => error.into(),
+            })?,
         _ => post.wait_in_line(locks, || lock.acquire())??,
     })
+}
+
+fn still_busy(key: &str, place: &str, limit: Duration) -> Failure {
+    let busy = match limit {
+        Duration::ZERO => "is busy".into(),
+        _ => format!("was busy for {}", humantime::format_duration(limit)),
+    };
+    Failure::new(Exit::TimedOut, format!("{key:?} at {place} {busy}"))
 }
 
 /// `, held by …`, if that can be found out.

@@ -5,14 +5,13 @@
 
 use std::{fs, time::Duration};
 
-use lockkeeper::{ErrorKind, engine::Who};
+use lockkeeper::{ErrorKind, engine::Who, without_secrets};
 use nix::{
     time::{ClockId, clock_gettime},
     unistd::{Pid, getppid},
 };
 
 use super::stat::Stat;
-use crate::message::redacted;
 
 /// The variable: a word for each run, the outermost first.
 pub(super) const HELD: &str = "LOCKKEEPER_HELD";
@@ -111,9 +110,12 @@ fn this_host() -> String {
 
 /// The same in every build (FNV-1a), and without the password.
 fn engine_of(url: Option<&str>) -> u64 {
-    redacted(url.unwrap_or_default()).bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    url.map(without_secrets)
+        .unwrap_or_default()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
 }
 
 /// A key as one word of plain letters.

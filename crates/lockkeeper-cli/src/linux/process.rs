@@ -61,7 +61,7 @@ extern "C" fn main(n_words: libc::c_int, words: *const *const libc::c_char) -> l
         let word = unsafe { CStr::from_ptr(*words.add(i)) };
         OsStr::from_bytes(word.to_bytes()).to_owned()
     });
-    crate::begin(words.collect()).code().into()
+    crate::begin(&words.collect::<Vec<_>>()).code().into()
 }
 
 /// Which of the two we are after [`fork`].

@@ -45,7 +45,9 @@ fn a_busy_lock_is_75_for_try_and_76_for_a_wait_with_a_limit() {
     let holder = place.start(&["--label", "the\nholder"], "touch started; sleep 600");
     let said = fails_with(75, &place.output(&["try", "k", "--", "touch", "ran"]));
     assert!(said.contains(&format!("held by pid {}", holder.pid())), "{said}");
-    fails_with(76, &place.output(&["run", "--within", "50ms", "k", "--", "touch", "ran"]));
+    let said =
+        fails_with(76, &place.output(&["run", "--within", "50ms", "k", "--", "touch", "ran"]));
+    assert!(said.contains(&format!("at {} was busy for 50ms", place.url())), "{said}");
     fails_with(76, &place.output(&["run", "--within", "0s", "k", "--", "touch", "ran"]));
     assert!(!place.path("ran").exists());
 }
@@ -94,6 +96,44 @@ fn urls_that_cannot_be_meant_are_64() {
             fails_with(64, &output);
         }
     }
+}
+
+#[test]
+fn an_empty_url_is_64_and_no_lock_is_taken() {
+    let place = Place::new();
+    for args in [&["run", "k", "--", "touch", "ran"][..], &["who", "k"], &["ls"], &["tidy"]] {
+        for (option, variable) in [(&["--url", ""][..], None), (&[], Some(""))] {
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+            command.env_remove("LOCKKEEPER_URL").env_remove("LOCKKEEPER_URL_FROM");
+            command.envs(variable.map(|empty| ("LOCKKEEPER_URL", empty)));
+            command.env("XDG_STATE_HOME", place.path("state")).current_dir(place.path(""));
+            let said = fails_with(64, &command.args(option).args(args).output().unwrap());
+            assert!(said.contains("empty") && said.contains("unset LOCKKEEPER_URL"), "{said}");
+        }
+    }
+    assert!(!place.path("ran").exists() && !place.path("state").exists());
+}
+
+#[test]
+fn usage_errors_that_many_make_say_what_to_type() {
+    let place = Place::new();
+    for (args, hint) in [
+        (&["try", "k", "--within", "5s", "--", "true"][..], "run --within"),
+        (&["try", "k", "--within=5s", "--", "true"], "run --within"),
+        (&["run", "k", "echo", "hi"], "put -- before the command"),
+        (&["try", "k", "echo"], "put -- before the command"),
+        (&["run", "k"], "put -- before the command"),
+    ] {
+        let said = fails_with(64, &place.output(args));
+        assert!(said.contains(hint) && !said.contains("as a value"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn an_unknown_scheme_is_told_which_there_are() {
+    let said = fails_with(64, &Place::with_locks_at("frob://h".into()).output(&["who", "k"]));
+    assert!(said.contains("file:") && said.contains("redis:"), "{said}");
+    assert!(!said.contains("memory:"), "the command refuses it: {said}");
 }
 
 #[test]

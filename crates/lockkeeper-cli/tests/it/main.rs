@@ -11,6 +11,7 @@ mod nested;
 mod pages;
 mod passed_on;
 mod redis;
+mod secrets;
 mod signals;
 mod signals_end_all;
 mod status;

@@ -97,3 +97,27 @@ fn a_wrong_password_is_refused_and_not_printed() {
     let said = fails_with(77, &Place::with_locks_at(url).output(&["run", "k", "--", "true"]));
     assert!(said.contains("password") && !said.contains("canary"), "{said}");
 }
+
+#[test]
+fn a_missing_password_is_told_apart_from_a_wrong_one() {
+    let server = Server::start().unwrap();
+    server.config_set("requirepass", "right").unwrap();
+    let said = fails_with(77, &place(&server).output(&["run", "k", "--", "true"]));
+    assert!(said.contains("wants a password") && !said.contains("is wrong"), "{said}");
+}
+
+#[test]
+fn what_a_dialect_cannot_do_is_called_by_its_name() {
+    let server = Server::start().unwrap();
+    for dialect in ["plain", "redisson"] {
+        let place = Place::with_locks_at(format!("{}?dialect={dialect}", server.url()));
+        for (args, verb) in [
+            (&["who", "k"][..], "cannot tell who holds a lock"),
+            (&["ls"], "cannot list its keys"),
+            (&["tidy"], "has nothing to tidy"),
+        ] {
+            let said = fails_with(77, &place.output(args));
+            assert!(said.contains(verb), "{said}");
+        }
+    }
+}
