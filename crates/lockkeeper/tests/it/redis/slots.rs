@@ -157,16 +157,21 @@ async fn a_slot_left_half_moved_is_mended_by_the_servers_own_tool() {
     assert!(locks.lock("mended").acquire_within(LONG).await.unwrap().is_held());
 }
 
-/// An attempt meets a slot whose counter has gone ahead, and is refused; the next is granted. Nobody else is there.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_was_refused_does_not_make_the_release_a_loss() {
-    let (site, locks, guard, waiter) = Site::start("refused").await;
+/// The key is held, and one who has seen that is told to be the other.
+async fn contended(key: &'static str) -> (Site, Guard, Locks) {
+    let (site, locks, guard, waiter) = Site::start(key).await;
     guard.release().await.unwrap();
     served(waiter).await.release().await.unwrap();
-    // From here on it knows that the key was contended, and asks by script.
-    let guard = locks.lock("refused").acquire_within(LONG).await.unwrap();
+    let guard = locks.lock(key).ttl(LONG).acquire_within(LONG).await.unwrap();
     let other = Locks::connect(&site.cluster.url()).await.unwrap();
-    assert!(other.lock("refused").try_acquire().await.unwrap().is_none());
+    assert!(other.lock(key).try_acquire().await.unwrap().is_none());
+    (site, guard, other)
+}
+
+/// An attempt meets a slot whose counter has gone ahead; the one that is granted may be another. Nobody else is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_was_refused_does_not_make_the_release_a_loss() {
+    let (site, guard, other) = contended("refused").await;
     guard.release().await.unwrap();
     site.begin();
     site.move_kind("n");
@@ -176,4 +181,27 @@ async fn an_attempt_that_was_refused_does_not_make_the_release_a_loss() {
     site.finish();
     let released = served(waiter).await.release().await;
     assert!(released.is_ok(), "{}", released.unwrap_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_was_contended_is_busy_or_free_also_while_its_slot_moves() {
+    let (site, guard, other) = contended("moving").await;
+    site.begin();
+    let fence = guard.fence();
+    assert!(other.lock("moving").try_acquire().await.unwrap().is_none(), "it is held");
+    // One who has not seen any contention is told the same.
+    let third = Locks::connect(&site.cluster.url()).await.unwrap();
+    assert!(third.lock("moving").try_acquire().await.unwrap().is_none(), "it is held");
+    guard.release().await.unwrap();
+    let guard = other.lock("moving").try_acquire().await.unwrap().expect("it is free");
+    assert!(guard.fence() > fence);
+    let fence = guard.fence();
+    guard.release().await.unwrap();
+    let guard = other.lock("moving").acquire_within(LONG).await.unwrap();
+    assert!(guard.fence() > fence);
+    guard.release().await.unwrap();
+    site.finish();
+    let guard = third.lock("moving").acquire_within(LONG).await.unwrap();
+    assert!(guard.fence() > fence);
+    guard.release().await.unwrap();
 }

@@ -9,7 +9,7 @@ use super::{
             call::Call,
             connection::Connection,
             digits::Digits,
-            refusal::{code, first_error, no_error, strange},
+            refusal::{first_error, no_error, strange},
             replicas::{Renamed, given_back, renamed_if_spent},
             resp::Value,
             words::hex,
@@ -17,7 +17,9 @@ use super::{
         COUNT, LIFT, RELEASE, RELEASE_ALONE,
         packing::{Numbering, TURNS_IF_FREE},
     },
-    NativeClaim, SMALLEST_FENCE, Stage, number,
+    NativeClaim, SMALLEST_FENCE, Stage,
+    in_line::is_torn,
+    number,
 };
 use crate::{
     engine::{Attempt, Grant, Moment, OwnerId, Released},
@@ -37,6 +39,10 @@ impl NativeClaim {
     /// Calls where we asked last, or wherever the key is.
     pub(super) async fn call(&mut self, call: &Call, now: Moment) -> Result<Vec<Value>> {
         let replies = self.call_and_see(call, now).await?;
+        self.without_error(replies)
+    }
+
+    pub(super) fn without_error(&mut self, replies: Vec<Value>) -> Result<Vec<Value>> {
         if first_error(&replies).is_some() {
             // An answer as well: nothing is on its way there any more.
             self.at = None;
@@ -45,7 +51,7 @@ impl NativeClaim {
     }
 
     /// The same for one who reads errors in the replies.
-    async fn call_and_see(&mut self, call: &Call, now: Moment) -> Result<Vec<Value>> {
+    pub(super) async fn call_and_see(&mut self, call: &Call, now: Moment) -> Result<Vec<Value>> {
         let (client, slot) = (&self.shared.client, self.names.slot);
         let at = match &mut self.at {
             Some(at) => at,
@@ -136,7 +142,11 @@ impl NativeClaim {
         {
             return Ok(Attempt::Granted(grant));
         }
-        let answer = self.ask(now).await?;
+        let Some(answer) = self.ask(now).await? else {
+            // The lock alone can be taken wherever it is. Whoever does not get it cannot stand in line now.
+            let busy = Attempt::Busy { retry_in: Some(self.place() / 3) };
+            return Ok(self.take_then_count(now).await?.map_or(busy, Attempt::Granted));
+        };
         if before == Stage::Nothing && matches!(answer, Attempt::Granted(_)) {
             self.shared.contended.remove(self.names.bucket);
         }
@@ -175,7 +185,7 @@ impl NativeClaim {
         let mut all = Call::new();
         self.add_release(&mut all);
         let mut replies = self.call_and_see(&all, now).await?;
-        let is_torn = first_error(&replies).is_some_and(|error| code(error) == "TRYAGAIN");
+        let is_torn = first_error(&replies).is_some_and(is_torn);
         if is_torn && released != 0 {
             let even = Call::script(&RELEASE_ALONE, &[&lock], &[&owner, b"even"]);
             replies = self.call(&even, now).await?;

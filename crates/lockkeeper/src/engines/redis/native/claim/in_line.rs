@@ -12,7 +12,7 @@ use super::{
             call::Call,
             connection::{Connection, Haste},
             digits::Digits,
-            refusal::{first_error, strange},
+            refusal::{code, first_error, strange},
             reply::Answer,
             resp::Value,
             words::millis,
@@ -28,15 +28,22 @@ use crate::{
 };
 
 impl NativeClaim {
-    /// Asks by script: takes the key, or stands in line.
-    pub(super) async fn ask(&mut self, now: Moment) -> Result<Attempt> {
+    /// Asks by script: takes the key, or stands in line. Nothing comes of it for one whom the server does not know
+    /// while a slot is on its way, and its keys are here and there: no script may touch them together.
+    pub(super) async fn ask(&mut self, now: Moment) -> Result<Option<Attempt>> {
+        let before = self.stage;
         let at = Arc::clone(self.reach(now).await?);
         self.note_ask(&at, now);
         let mut call = Call::new();
         self.push_ask(&mut call.bytes, &at);
         call.n_replies = 1;
-        let replies = self.call(&call, now).await?;
-        self.asked(&replies, &at)
+        let replies = self.call_and_see(&call, now).await?;
+        if before == Stage::Nothing && first_error(&replies).is_some_and(is_torn) {
+            (self.stage, self.at) = (Stage::Nothing, None);
+            return Ok(None);
+        }
+        let replies = self.without_error(replies)?;
+        self.asked(&replies, &at).map(Some)
     }
 
     /// The same for a key that is known to be contended, if that can be done right now.
@@ -60,6 +67,9 @@ impl NativeClaim {
         // Errors are read, and redirections followed, by those who ask by all means.
         let Some(at) = self.at.clone().filter(|_| first_error(&replies).is_none()) else {
             (self.quick, self.at) = (Quick::Neither, None);
+            if first_error(&replies).is_some_and(has_not_run) {
+                self.stage = Stage::Nothing;
+            }
             return Poll::Ready(Ok(None));
         };
         let answer = self.asked(&replies, &at)?;
@@ -220,4 +230,14 @@ impl NativeClaim {
 /// The first of the numbers of a grant by script, which tells the last.
 fn first_fence(last: u64) -> Option<u64> {
     last.checked_sub(u64::from(TURNS) - 1)
+}
+
+/// Whether the keys of a slot are here and there.
+pub(super) fn is_torn(error: &str) -> bool {
+    code(error) == "TRYAGAIN"
+}
+
+/// Whether the server has not done what it was asked to, because of where the slot is.
+fn has_not_run(error: &str) -> bool {
+    is_torn(error) || matches!(code(error), "MOVED" | "ASK")
 }
