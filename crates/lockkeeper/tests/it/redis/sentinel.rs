@@ -237,8 +237,16 @@ async fn a_promotion_is_forgotten_when_all_who_knew_of_it_are_dead() {
     let locks = connect(&all).await;
     let (old, new) = promote_in_secret(&mut all, &locks).await;
     all.servers[new].kill().unwrap();
-    let guard = locks.lock("a").acquire_within(LONG).await.unwrap();
-    assert!(guard.is_held() && has_key(&all.servers[old], "a"));
+    // The others must have had time to be told, and a caller gives up earlier than that.
+    let mut guard = None;
+    for _ in 0..10 {
+        guard = locks.lock("a").acquire_within(LONG).await.ok();
+        if guard.is_some() {
+            break;
+        }
+    }
+    assert!(guard.as_ref().is_some_and(|guard| guard.is_held()));
+    assert!(has_key(&all.servers[old], "a"));
 }
 
 /// What the page recommends for those who reach the old primary and no sentinel.
