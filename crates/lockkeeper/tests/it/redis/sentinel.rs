@@ -245,7 +245,7 @@ async fn a_promotion_is_forgotten_when_all_who_knew_of_it_are_dead() {
             break;
         }
     }
-    assert!(guard.as_ref().is_some_and(|guard| guard.is_held()));
+    assert!(guard.as_ref().is_some_and(lockkeeper::Guard::is_held));
     assert!(has_key(&all.servers[old], "a"));
 }
 
