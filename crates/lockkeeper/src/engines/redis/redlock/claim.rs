@@ -99,15 +99,22 @@ impl RedlockClaim {
         last: u64,
         now: Moment,
     ) -> Result<bool> {
-        match last_number(vote) {
-            None => return Ok(false),
-            Some(number) if number == last => return Ok(true),
-            Some(_) => {}
+        let number = last_number(vote);
+        if number == Some(last) {
+            return Ok(true);
         }
         let (names, in_cluster) = (&self.names, server.is_cluster());
         let beside = in_cluster.then(|| self.shared.prefix.counter_in(names.slot));
         let counter = beside.as_ref().unwrap_or(&names.counter);
         let call = Call::script(&RAISE, &[counter], &[Digits::of(last).as_bytes()]);
+        if number.is_none() {
+            // The majority does without this server. The server learns the fence all the same, so that
+            // the fence is still known when some of the majority forget.
+            if let Some(at) = server.at_hand(names.slot, now) {
+                server.send_behind(&at, &call, now);
+            }
+            return Ok(false);
+        }
         let mut at = server.reach(names.slot, now).await?;
         server.call(&mut at, names.slot, &call, now).await.map(|_| true)
     }

@@ -1,9 +1,9 @@
 //! The fence grows whichever majority grants it.
 
-use lab::proxy::Proxy;
+use lab::{proxy::Proxy, redis::Server};
 use lockkeeper::Locks;
 
-use super::{super::labs::Redlock, KEY, cut_off};
+use super::{super::labs::Redlock, KEY, cut_off, eventually};
 use crate::tools::LONG;
 
 async fn next_fence(locks: &Locks) -> u64 {
@@ -51,6 +51,34 @@ async fn it_grows_when_the_counters_are_apart() {
         last = fence;
         lab.proxies.iter().for_each(Proxy::heal);
     }
+}
+
+/// The largest number that a server has counted to.
+fn counted(server: &Server) -> u64 {
+    let names = server.command(&["KEYS", "lk:fence:*"]).unwrap();
+    let numbers =
+        names.list().iter().map(|name| server.command(&["GET", &name.text()]).unwrap().text());
+    numbers.map(|number| number.parse().unwrap()).max().unwrap()
+}
+
+#[tokio::test]
+async fn servers_that_answer_late_learn_a_fence_that_was_ahead() {
+    let lab = Redlock::start();
+    let locks = lab.locks().await;
+    next_fence(&locks).await;
+    let ahead = &lab.servers()[0];
+    for name in ahead.command(&["KEYS", "lk:fence:*"]).unwrap().list() {
+        ahead.command(&["INCRBY", &name.text(), "1000000"]).unwrap().not_an_error().unwrap();
+    }
+    let late = &lab.servers()[3..];
+    late.iter().for_each(|server| server.stop().unwrap());
+    let fence = next_fence(&locks).await;
+    late.iter().for_each(|server| server.go_on().unwrap());
+    // Two of the three that granted the lock may forget the fence now: the others know it.
+    eventually("those who were late know the fence", || {
+        late.iter().all(|server| counted(server) > fence)
+    })
+    .await;
 }
 
 #[tokio::test]
