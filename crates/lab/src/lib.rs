@@ -7,6 +7,7 @@ mod ports;
 mod process;
 pub mod proxy;
 pub mod redis;
+mod signals;
 pub mod usage;
 mod wait;
 mod wall;
@@ -16,6 +17,7 @@ pub use crate::{
     folder::{Folder, file_system, program_beside},
     ports::free_port,
     process::Process,
+    signals::with_default_signals,
     wait::wait_until,
 };
 

@@ -15,6 +15,8 @@ use nix::{
     unistd::Pid,
 };
 
+use crate::with_default_signals;
+
 /// A child process; killed, if it still runs, when it is dropped.
 #[derive(Debug)]
 pub struct Process {
@@ -29,7 +31,8 @@ impl Process {
     /// # Errors
     /// What the system says.
     pub fn start(mut command: Command) -> io::Result<Self> {
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        with_default_signals(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = command.spawn()?;
         Ok(Self { child, heard: Vec::new() })
     }
 
@@ -39,7 +42,8 @@ impl Process {
     /// What the system says.
     pub fn start_with_log(mut command: Command, log: &Path) -> io::Result<Self> {
         let log = File::create(log)?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        with_default_signals(&mut command).stdin(Stdio::null());
+        command.stdout(log.try_clone()?).stderr(log);
         let child = command.spawn().map_err(|error| {
             let program = command.get_program().display();
             io::Error::new(error.kind(), format!("{program}: {error}"))

@@ -1,6 +1,6 @@
 //! The exit codes, each with its one line on stderr.
 
-use crate::support::{Place, code, fails_with};
+use crate::support::{LOCKKEEPER, Place, code, command, fails_with};
 
 #[test]
 fn the_status_of_the_command_is_ours() {
@@ -80,7 +80,7 @@ fn bad_usage_is_64() {
 
 #[test]
 fn a_bare_call_shows_the_help_on_stderr() {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper")).output().unwrap();
+    let output = command(LOCKKEEPER).output().unwrap();
     assert_eq!((code(&output), &output.stdout[..]), (64, &b""[..]));
     assert!(!output.stderr.is_empty());
 }
@@ -91,7 +91,7 @@ fn urls_that_cannot_be_meant_are_64() {
     let good = place.url();
     for url in ["frob://host", "nothing", "://", "file://host/folder", &format!("{good}?frob=1")] {
         for args in [&["run", "k", "--", "true"][..], &["who", "k"], &["ls"], &["tidy"]] {
-            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+            let mut command = command(LOCKKEEPER);
             let output = command.env("LOCKKEEPER_URL", url).args(args).output().unwrap();
             fails_with(64, &output);
         }
@@ -103,8 +103,7 @@ fn an_empty_url_is_64_and_no_lock_is_taken() {
     let place = Place::new();
     for args in [&["run", "k", "--", "touch", "ran"][..], &["who", "k"], &["ls"], &["tidy"]] {
         for (option, variable) in [(&["--url", ""][..], None), (&[], Some(""))] {
-            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-            command.env_remove("LOCKKEEPER_URL").env_remove("LOCKKEEPER_URL_FROM");
+            let mut command = command(LOCKKEEPER);
             command.envs(variable.map(|empty| ("LOCKKEEPER_URL", empty)));
             command.env("XDG_STATE_HOME", place.path("state")).current_dir(place.path(""));
             let said = fails_with(64, &command.args(option).args(args).output().unwrap());
@@ -157,7 +156,7 @@ fn a_folder_that_cannot_be_ours_is_77() {
     // Where nobody may create one, where none can be, and below a file.
     let below = format!("file://{}/below", place.path("locks").display());
     for url in ["file:///sys/no-such-folder", "file:///proc/no-such-folder", &below] {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        let mut command = command(LOCKKEEPER);
         command.args(["--url", url, "try", "k", "--", "true"]);
         fails_with(77, &command.output().unwrap());
     }

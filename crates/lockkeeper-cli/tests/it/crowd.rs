@@ -1,6 +1,6 @@
 //! Many at once.
 
-use crate::support::{Place, code};
+use crate::support::{LOCKKEEPER, Place, code};
 
 #[test]
 fn twenty_processes_count_without_a_miss() {
@@ -25,7 +25,7 @@ fn twenty_processes_count_without_a_miss() {
 fn different_keys_do_not_wait_for_each_other() {
     let place = Place::new();
     let script = "exec \"$0\" --url \"$1\" run inner -- true";
-    let program = env!("CARGO_BIN_EXE_lockkeeper");
-    let output = place.output(&["run", "outer", "--", "sh", "-c", script, program, &place.url()]);
+    let output =
+        place.output(&["run", "outer", "--", "sh", "-c", script, LOCKKEEPER, &place.url()]);
     assert_eq!(code(&output), 0, "{output:?}");
 }

@@ -20,6 +20,9 @@ const LOOK: &str = "\
     done
     touch looked";
 
+/// Becomes the command when it has a child already.
+const BESIDE_A_STRANGER: &str = "sleep 600 & echo $! > before; exec \"$0\" \"$@\"";
+
 fn place_with_tree() -> Place {
     let place = Place::new();
     place.write("member.sh", "echo $$ >> pids; exec sleep 600");
@@ -105,11 +108,8 @@ fn kill_9_of_both_leaves_the_lock_with_the_descendants() {
 #[test]
 fn kill_9_of_the_warden_beside_strangers_leaves_the_lock_with_the_descendants() {
     let place = place_with_tree();
-    let run = place.lockkeeper(&["run", "k", "--", "sh", "tree.sh"]);
-    let script = "sleep 600 & echo $! > before; exec \"$0\" \"$@\"";
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", script]).arg(run.get_program()).args(run.get_args());
-    let mut shell = shell.current_dir(place.path("")).spawn().unwrap();
+    let mut shell = place.in_shell(BESIDE_A_STRANGER, &["run", "k", "--", "sh", "tree.sh"]);
+    let mut shell = shell.spawn().unwrap();
     until_tree_stands(&place);
     let before = place.pids("before")[0];
     let others = children_of(shell.id().try_into().unwrap());
@@ -125,11 +125,8 @@ fn kill_9_of_the_warden_beside_strangers_leaves_the_lock_with_the_descendants() 
 #[test]
 fn children_from_before_are_not_ours_to_kill() {
     let place = Place::new();
-    let run = place.lockkeeper(&["run", "k", "--", "sh", "-c", "touch started; exec sleep 600"]);
-    let script = "sleep 600 & echo $! > before; exec \"$0\" \"$@\"";
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", script]).arg(run.get_program()).args(run.get_args());
-    let mut shell = shell.current_dir(place.path("")).spawn().unwrap();
+    let run = ["run", "k", "--", "sh", "-c", "touch started; exec sleep 600"];
+    let mut shell = place.in_shell(BESIDE_A_STRANGER, &run).spawn().unwrap();
     until("the command runs", || place.path("started").exists());
     let before = place.pids("before")[0];
     let others = children_of(shell.id().try_into().unwrap());
@@ -156,9 +153,7 @@ fn what_the_command_leaves_behind_is_left_alone() {
 fn no_process_of_ours_stays_behind() {
     let place = Place::new();
     let script = "\"$0\" \"$@\"; grep -l '^PPid:.'$$ /proc/[0-9]*/status | wc -l";
-    let run = place.lockkeeper(&["run", "k", "--", "sh", "-c", "echo $PPID"]);
-    let mut shell = std::process::Command::new("sh");
-    let output = shell.args(["-c", script]).arg(run.get_program()).args(run.get_args()).output();
+    let output = place.in_shell(script, &["run", "k", "--", "sh", "-c", "echo $PPID"]).output();
     let output = String::from_utf8(output.unwrap().stdout).unwrap();
     let warden: i32 = output.lines().next().unwrap().parse().unwrap();
     assert!(!std::path::Path::new(&format!("/proc/{warden}")).exists(), "not even a zombie");

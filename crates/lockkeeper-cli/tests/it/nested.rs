@@ -2,9 +2,7 @@
 
 use lab::redis::Server;
 
-use crate::support::{Place, code, fails_with, until};
-
-const LOCKKEEPER: &str = env!("CARGO_BIN_EXE_lockkeeper");
+use crate::support::{LOCKKEEPER, Place, code, fails_with, until};
 
 /// Runs `lockkeeper run k -- sh -c SCRIPT` to its end; in the script, `$0` is the command and `$1` the
 /// URL. A hang fails the test.

@@ -1,6 +1,6 @@
 //! Which engine is used: here, and by a `lockkeeper` inside the command.
 
-use std::{os::fd::AsFd, process::Command};
+use std::os::fd::AsFd;
 
 use lab::redis::Server;
 use nix::{
@@ -8,9 +8,7 @@ use nix::{
     libc,
 };
 
-use crate::support::{Place, code, fails_with, until};
-
-const LOCKKEEPER: &str = env!("CARGO_BIN_EXE_lockkeeper");
+use crate::support::{LOCKKEEPER, Place, code, command, fails_with, until};
 
 /// A server that wants a password, and a place with its URL.
 fn with_password() -> (Server, Place) {
@@ -22,7 +20,7 @@ fn with_password() -> (Server, Place) {
 
 /// Runs a script under the lock of `outer`, with the URL in the environment.
 fn run_script(place: &Place, script: &str) -> std::process::Output {
-    let mut command = Command::new(LOCKKEEPER);
+    let mut command = command(LOCKKEEPER);
     command.args(["run", "outer", "--", "sh", "-c", script]).env("LOCKKEEPER", LOCKKEEPER);
     command.env("LOCKKEEPER_URL", place.url()).env("XDG_STATE_HOME", place.path("state"));
     command.current_dir(place.path("")).output().unwrap()
@@ -80,8 +78,8 @@ fn a_place_that_leads_nowhere_is_refused_and_one_who_names_an_engine_is_not() {
     let place = Place::new();
     for from in ["", "nowhere", "1/0/7", "999999999/3/7"] {
         for args in [&["try", "k", "--", "touch", "ran"][..], &["who", "k"], &["ls"], &["tidy"]] {
-            let mut command = Command::new(LOCKKEEPER);
-            command.args(args).env_remove("LOCKKEEPER_URL").env("LOCKKEEPER_URL_FROM", from);
+            let mut command = command(LOCKKEEPER);
+            command.args(args).env("LOCKKEEPER_URL_FROM", from);
             fails_with(77, &command.current_dir(place.path("")).output().unwrap());
         }
         let mut command = place.lockkeeper(&["try", "k", "--", "true"]);
@@ -96,7 +94,7 @@ fn a_lock_in_memory_is_refused_because_it_excludes_nobody() {
     for url in ["memory:", "memory:x", "MEMORY:"] {
         let run = ["run", "k", "--", "touch", "ran"];
         for args in [&run[..], &["try", "k", "--", "true"], &["who", "k"], &["ls"], &["tidy"]] {
-            let mut command = Command::new(LOCKKEEPER);
+            let mut command = command(LOCKKEEPER);
             command.env("LOCKKEEPER_URL", url).args(args).current_dir(place.path(""));
             let said = fails_with(64, &command.output().unwrap());
             assert!(said.contains("excludes nobody") && said.contains("file:///"), "{said}");
@@ -109,9 +107,9 @@ fn a_lock_in_memory_is_refused_because_it_excludes_nobody() {
 fn two_state_folders_are_two_places_and_who_says_which() {
     let place = Place::new();
     for state in ["one", "other"] {
-        let mut command = Command::new(LOCKKEEPER);
-        command.args(["who", "k"]).env_remove("LOCKKEEPER_URL");
-        let output = command.env("XDG_STATE_HOME", place.path(state)).output().unwrap();
+        let mut command = command(LOCKKEEPER);
+        command.args(["who", "k"]).env("XDG_STATE_HOME", place.path(state));
+        let output = command.output().unwrap();
         let folder = place.path(state).join("lockkeeper/locks");
         let expected = format!("\"k\" at file://{} is free\n", folder.display());
         assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);

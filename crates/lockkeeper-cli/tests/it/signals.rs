@@ -76,10 +76,8 @@ fn a_signal_ends_the_wait_without_a_trace() {
 fn an_ignored_signal_does_not_end_the_wait() {
     let place = Place::new();
     let holder = place.start(&[], "touch started; exec sleep 600");
-    let run = place.lockkeeper(&["run", "k", "--", "touch", "ran"]);
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(run.get_program());
-    let mut waiter = shell.args(run.get_args()).current_dir(place.path("")).spawn().unwrap();
+    let deaf = "trap '' HUP; exec \"$0\" \"$@\"";
+    let mut waiter = place.in_shell(deaf, &["run", "k", "--", "touch", "ran"]).spawn().unwrap();
     place.until_waiting(1);
     send(waiter.id().try_into().unwrap(), Signal::SIGHUP);
     holder.signal(Signal::SIGTERM);

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::support::{Place, code, fails_with};
+use crate::support::{LOCKKEEPER, Place, code, command, fails_with};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -53,7 +53,7 @@ fn signals_are_those_of_a_plain_start() {
     let place = Place::new();
     let look = ["grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"];
     let under_lock = place.output(&[&["run", "k", "--"][..], &look].concat());
-    let plain = Command::new(look[0]).args(&look[1..]).output().unwrap();
+    let plain = command(look[0]).args(&look[1..]).output().unwrap();
     assert_eq!(text(&under_lock.stdout), text(&plain.stdout));
 }
 
@@ -64,11 +64,8 @@ fn inherited(place: &Place, limit: &str) -> Vec<u32> {
         listed.lines().map(|number| number.parse().unwrap()).collect()
     };
     let limited = format!("{limit}; exec \"$0\" \"$@\"");
-    let run = place.lockkeeper(&["run", "k", "--", "ls", "/proc/self/fd"]);
-    let mut under_lock = Command::new("sh");
-    under_lock.args(["-c", &limited]).arg(run.get_program()).args(run.get_args());
-    let plain =
-        numbers(Command::new("sh").args(["-c", "exec \"$0\" \"$@\"", "ls", "/proc/self/fd"]));
+    let mut under_lock = place.in_shell(&limited, &["run", "k", "--", "ls", "/proc/self/fd"]);
+    let plain = numbers(command("sh").args(["-c", "exec \"$0\" \"$@\"", "ls", "/proc/self/fd"]));
     numbers(&mut under_lock).into_iter().filter(|number| !plain.contains(number)).collect()
 }
 
@@ -88,13 +85,9 @@ fn what_was_ignored_stays_ignored() {
     let place = Place::new();
     let script = "trap '' HUP INT CHLD; exec \"$0\" \"$@\"";
     let look = ["grep", "^SigIgn", "/proc/self/status"];
-    let run = place.lockkeeper(&["run", "k", "--", look[0], look[1], look[2]]);
-    let under_lock = Command::new("sh")
-        .args(["-c", script])
-        .arg(run.get_program())
-        .args(run.get_args())
-        .output();
-    let plain = Command::new("sh").args(["-c", script]).args(look).output().unwrap();
+    let run = ["run", "k", "--", look[0], look[1], look[2]];
+    let under_lock = place.in_shell(script, &run).output();
+    let plain = command("sh").args(["-c", script]).args(look).output().unwrap();
     assert_eq!(text(&under_lock.unwrap().stdout), text(&plain.stdout));
 }
 
@@ -108,7 +101,7 @@ fn a_password_reaches_neither_the_command_nor_any_message() {
     assert!(seen.contains("LOCKKEEPER_KEY=k") && !seen.contains("canary"), "{seen}");
 
     for args in [&["run", "k", "--", "true"][..], &["ls"], &[secret], &["run", "--ttl", secret]] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        let mut command = command(LOCKKEEPER);
         let output = command.env("LOCKKEEPER_URL", "frob://me:canary@host").args(args).output();
         let said = fails_with(64, &output.unwrap());
         assert!(!said.contains("canary"), "{said}");
@@ -120,7 +113,7 @@ fn a_password_reaches_neither_the_command_nor_any_message() {
 #[test]
 fn an_url_without_a_password_is_left_to_the_command() {
     let place = Place::new();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    let mut command = command(LOCKKEEPER);
     command.env("LOCKKEEPER_URL", place.url()).args([
         "run",
         "k",
@@ -134,7 +127,7 @@ fn an_url_without_a_password_is_left_to_the_command() {
 #[test]
 fn a_reader_who_leaves_early_is_no_failure() {
     for args in [&["man"][..], &["completions", "zsh"], &["--help"]] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        let mut command = command(LOCKKEEPER);
         let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap();
         drop(child.stdout.take());
@@ -146,7 +139,7 @@ fn a_reader_who_leaves_early_is_no_failure() {
 #[test]
 fn a_full_disk_under_stdout_is_told() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    let mut command = command(LOCKKEEPER);
     let output = command.arg("man").stdout(full).stderr(Stdio::piped()).output().unwrap();
     fails_with(70, &output);
 }
@@ -154,9 +147,7 @@ fn a_full_disk_under_stdout_is_told() {
 #[test]
 fn closed_standard_streams_do_not_matter() {
     let place = Place::new();
-    let run = place.lockkeeper(&["run", "k", "--", "sh", "-c", "exit 5"]);
     let script = "exec \"$0\" \"$@\" <&- >&- 2>&-";
-    let mut shell = Command::new("sh");
-    shell.args(["-c", script]).arg(run.get_program()).args(run.get_args());
+    let mut shell = place.in_shell(script, &["run", "k", "--", "sh", "-c", "exit 5"]);
     assert_eq!(shell.status().unwrap().code(), Some(5));
 }

@@ -1,6 +1,7 @@
 //! A folder of its own for every test, and what is needed to watch processes.
 
 use std::{
+    ffi::OsStr,
     fs,
     os::unix::process::{CommandExt, ExitStatusExt},
     path::PathBuf,
@@ -25,6 +26,20 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(Instant::now() < give_up_at, "waited in vain: {what}");
         sleep(Duration::from_millis(5));
     }
+}
+
+/// The command under test.
+pub(crate) const LOCKKEEPER: &str = env!("CARGO_BIN_EXE_lockkeeper");
+
+/// A program to be started, as if nobody had ignored a signal or set a variable of ours before. All
+/// programs of these tests are started so: what is ignored is inherited, and `lockkeeper` keeps to it.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for name in ["LOCKKEEPER_URL", "LOCKKEEPER_URL_FROM", "LOCKKEEPER_HELD"] {
+        command.env_remove(name);
+    }
+    lab::with_default_signals(&mut command);
+    command
 }
 
 /// A place with locks of its own.
@@ -53,15 +68,20 @@ impl Place {
         self.url.clone()
     }
 
-    /// The command in this place, with nothing in the environment that would change it.
+    /// The command in this place.
     pub(crate) fn lockkeeper(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-        for name in ["LOCKKEEPER_URL", "LOCKKEEPER_URL_FROM", "LOCKKEEPER_HELD"] {
-            command.env_remove(name);
-        }
-        command.args(["--url", &self.url()]).args(args);
+        let mut command = command(LOCKKEEPER);
+        command.args(["--url", &self.url]).args(args);
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command
+    }
+
+    /// The same from a shell: `exec "$0" "$@"` in the script becomes the command.
+    pub(crate) fn in_shell(&self, script: &str, args: &[&str]) -> Command {
+        let mut shell = command("sh");
+        shell.args(["-c", script, LOCKKEEPER, "--url", &self.url]).args(args);
+        shell.current_dir(self.folder.path()).stdin(Stdio::null());
+        shell
     }
 
     /// Runs it to its end.

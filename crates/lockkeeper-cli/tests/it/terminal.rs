@@ -2,21 +2,19 @@
 
 use std::{
     io::Write,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
 };
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Place, code, until};
+use crate::support::{LOCKKEEPER, Place, code, command, until};
 
 /// Runs `lockkeeper` on a terminal of its own; what is written to its stdin is typed there.
 fn on_terminal(place: &Place, args: &str) -> Child {
-    let line =
-        format!("exec '{}' --url '{}' {args}", env!("CARGO_BIN_EXE_lockkeeper"), place.url());
-    let mut script = Command::new("script");
+    let line = format!("exec '{LOCKKEEPER}' --url '{}' {args}", place.url());
+    let mut script = command("script");
     script.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(place.path(""));
-    script.env_remove("LOCKKEEPER_URL").env("SHELL", "/bin/sh");
-    script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    script.env("SHELL", "/bin/sh").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 #[test]

@@ -22,6 +22,7 @@ const RULES: &[(&str, Rule)] = &[
     ("time is read in clock.rs only", time_is_read_in_one_file),
     ("features are switched in three files only", features_are_switched_in_three_files),
     ("unsafe code is where it is known to be", unsafe_code_is_listed),
+    ("tests of the command start programs in one way", programs_start_in_one_way),
     ("files and functions are short", files_and_functions_are_short),
     ("an ignored test says why", ignored_tests_say_why),
     ("no path of a machine", no_path_of_a_machine),
@@ -92,6 +93,8 @@ fn every_rule_catches_what_it_is_for() {
     assert_caught(time_is_read_in_one_file, core, "let now = Instant::now();");
     assert_caught(features_are_switched_in_three_files, core, "#[cfg(feature = \"file\")]");
     assert_caught(unsafe_code_is_listed, core, "let x = unsafe { *pointer };");
+    let of_command = "crates/lockkeeper-cli/tests/it/codes.rs";
+    assert_caught(programs_start_in_one_way, of_command, "let mut sh = Command::new(\"sh\");");
     assert_caught(files_and_functions_are_short, core, &"// a line\n".repeat(401));
     let long_function = format!("fn long() {{\n{}}}\n", "    step();\n".repeat(70));
     assert_caught(files_and_functions_are_short, core, &long_function);
@@ -149,6 +152,7 @@ fn features_are_switched_in_three_files(source: &Source) -> Vec<String> {
 
 fn unsafe_code_is_listed(source: &Source) -> Vec<String> {
     let allowed = [
+        "lab/src/signals.rs",
         "lockkeeper/src/fork.rs",
         "engines/file/interrupt.rs",
         "lockkeeper-cli/src/linux/process.rs",
@@ -159,6 +163,15 @@ fn unsafe_code_is_listed(source: &Source) -> Vec<String> {
         return Vec::new();
     }
     source.code_lines_with(&["unsafe {", "unsafe fn", "unsafe impl", "allow(unsafe_code"])
+}
+
+/// Otherwise they fail, or hang, where whoever started them ignores signals.
+fn programs_start_in_one_way(source: &Source) -> Vec<String> {
+    let tests = "crates/lockkeeper-cli/tests/";
+    if !source.path.starts_with(tests) || source.path.ends_with("/support.rs") {
+        return Vec::new();
+    }
+    source.code_lines_with(&["Command::new"])
 }
 
 fn files_and_functions_are_short(source: &Source) -> Vec<String> {
