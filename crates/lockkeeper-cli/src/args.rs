@@ -78,8 +78,8 @@ pub(crate) enum Command {
     /// get the lock, while descendants of the command that were not stopped run on.
     #[command(after_long_help = exit::help())]
     Run {
-        /// Give up with exit 76 when the lock is still busy after this time, for example 90s; 0s is one
-        /// attempt
+        /// Give up after this time, for example 90s: with exit 76 if the lock is still busy, with 69 if the
+        /// engine does not answer; 0s is one attempt
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         within: Option<Duration>,
 

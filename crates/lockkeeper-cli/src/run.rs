@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockkeeper::{ErrorKind, Guard, Lock, Locks};
+use lockkeeper::{DEFAULT_CONNECT_WITHIN, ErrorKind, Guard, Lock, Locks};
 
 use crate::{
     args::Hold,
@@ -25,6 +25,17 @@ pub(crate) enum Patience {
     Waits,
     Within(Duration),
     Tries,
+}
+
+impl Patience {
+    /// How long the engine may take to open: what is part of a wait with a limit ends with the limit.
+    fn to_connect(self) -> Duration {
+        match self {
+            // One attempt has no time of its own, and there is none without a connection.
+            Self::Waits | Self::Tries | Self::Within(Duration::ZERO) => DEFAULT_CONNECT_WITHIN,
+            Self::Within(limit) => limit.min(DEFAULT_CONNECT_WITHIN),
+        }
+    }
 }
 
 /// How the command that ran under the lock came to its end.
@@ -54,8 +65,9 @@ pub(crate) enum Rest {
 pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<Exit, Failure> {
     // First of all: the warden must be forked before the library starts a thread.
     let post = Post::set_up(url, hold)?;
+    let begun_at = Instant::now();
     // Our own loop attends to the lock while the command runs: a thread less to start.
-    let mut locks = Locks::builder().attended();
+    let mut locks = Locks::builder().attended().connect_within(patience.to_connect());
     if let Some(url) = url {
         locks = locks.url(url);
     }
@@ -70,11 +82,12 @@ pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<
     if hold.barging {
         lock = lock.barging();
     }
-    let guard = take(&post, &locks, &lock, (url, hold), patience).or_else(|failure| {
-        // An engine that was asked may grant it yet, or keep our place in line, and we are about to end.
-        post.see_through(locks.settle())?;
-        Err(failure)
-    })?;
+    let guard =
+        take(&post, &locks, &lock, (url, hold), (patience, begun_at)).or_else(|failure| {
+            // An engine that was asked may grant it yet, or keep our place in line, and we are about to end.
+            post.see_through(locks.settle())?;
+            Err(failure)
+        })?;
     // Nothing of the command may run on when the guard is dropped.
     let ending = post.run(&locks, &guard, hold).inspect_err(|_| post.dismiss())?;
     if ending == Ending::WardenGone(Rest::MayRun) {
@@ -102,7 +115,7 @@ fn take(
     locks: &Locks,
     lock: &Lock,
     (url, hold): (Option<&str>, &Hold),
-    patience: Patience,
+    (patience, begun_at): (Patience, Instant),
 ) -> Result<Guard, Failure> {
     if let Patience::Tries = patience {
         return match post.wait_for(lock.try_acquire())?? {
@@ -115,7 +128,6 @@ fn take(
         };
     }
     post.check_outer_runs(locks, url, &hold.key)?;
-    let begun_at = Instant::now();
     // Somebody is watching: tell what we wait for.
     if std::io::stderr().is_terminal() {
         if let Some(guard) = post.wait_for(lock.try_acquire())?? {
@@ -207,6 +219,20 @@ fn conclude(
             };
             let message = format!("stopped {name:?}: its warden was killed{rest}");
             Err(Failure::new(Exit::Failed, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connecting_ends_with_the_limit_and_in_any_case_in_time() {
+        let short = Duration::from_millis(300);
+        assert_eq!(Patience::Within(short).to_connect(), short);
+        for other in [Duration::MAX, Duration::ZERO].map(Patience::Within) {
+            assert_eq!(other.to_connect(), DEFAULT_CONNECT_WITHIN);
         }
     }
 }

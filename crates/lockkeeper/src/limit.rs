@@ -7,6 +7,7 @@
 mod standing;
 
 use std::{
+    fmt,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -72,9 +73,13 @@ impl<T, F: Future<Output = Result<T>> + Unpin> Future for Limited<'_, F> {
 }
 
 pub(crate) fn no_answer_within(limit: Duration) -> Error {
+    Error::new(ErrorKind::Unreachable, format!("no answer within {}", shown(limit)))
+}
+
+/// A limit as people read it, without what is smaller than a millisecond.
+pub(crate) fn shown(limit: Duration) -> impl fmt::Display {
     let shown = Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-    let shown = humantime::format_duration(if shown.is_zero() { limit } else { shown });
-    Error::new(ErrorKind::Unreachable, format!("no answer within {shown}"))
+    humantime::format_duration(if shown.is_zero() { limit } else { shown })
 }
 
 impl Alarms {

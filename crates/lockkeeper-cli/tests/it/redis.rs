@@ -1,5 +1,7 @@
 //! The command with a lock that lives in a Redis.
 
+use std::net::TcpListener;
+
 use lab::redis::Server;
 use nix::sys::signal::Signal;
 
@@ -87,6 +89,43 @@ fn a_server_that_is_not_there_is_unreachable() {
     server.kill().unwrap();
     let said = fails_with(69, &place.output(&["run", "k", "--", "true"]));
     assert!(said.contains(&server.address()), "{said}");
+}
+
+/// Somebody who takes connections and never says anything, and a place with that URL.
+fn silence() -> (TcpListener, Place) {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://me:canary@{}", silent.local_addr().unwrap());
+    (silent, Place::with_locks_at(url))
+}
+
+#[test]
+fn a_limit_holds_for_connecting_too() {
+    let run = ["run", "--within", "300ms", "k", "--", "touch", "ran"];
+    let (silent, place) = silence();
+    let said = fails_with(69, &place.output(&run));
+    let expected = format!("redis://{} within 300ms; ", silent.local_addr().unwrap());
+    assert!(said.contains(&expected) && !said.contains("canary"), "{said}");
+    assert!(!place.path("ran").exists());
+
+    let server = Server::start().unwrap();
+    let place = self::place(&server);
+    server.stop().unwrap();
+    let said = fails_with(69, &place.output(&run));
+    assert!(said.contains(&format!("{} within 300ms; ", server.url())), "{said}");
+    assert!(!place.path("ran").exists());
+}
+
+#[test]
+fn a_signal_ends_connecting() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let (silent, place) = silence();
+        let connecting = place.spawn(&["run", "k", "--", "touch", "ran"]);
+        let _connected = silent.accept().unwrap();
+        connecting.signal(signal);
+        let output = connecting.end();
+        assert_eq!((code(&output), output.stderr), (128 + signal as i32, vec![]));
+        assert!(!place.path("ran").exists());
+    }
 }
 
 #[test]

@@ -19,14 +19,30 @@ pub mod redis;
 pub(crate) async fn open(url: Option<&str>, now: Moment) -> Result<Box<dyn Engine>> {
     let Some(url) = url else { return open_file(None) };
     let url = Url::parse(url)?;
-    match url.scheme.as_str() {
-        "file" => open_file(Some(folder_of(&url)?)),
-        "memory" => open_memory(table_of(&url)?),
-        "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
-        | "rediss+cluster" | "redlock" | "redlocks" => open_redis(url, now).await,
-        other => Err(Error::bad_options(format!(
-            "no engine is called {other:?}; write file: or redis:, or one of the kin of redis:"
+    match name_of_scheme(&url.scheme) {
+        Some("file") => open_file(Some(folder_of(&url)?)),
+        Some("memory") => open_memory(table_of(&url)?),
+        Some("redis" | "redlock") => open_redis(url, now).await,
+        _ => Err(Error::bad_options(format!(
+            "no engine is called {:?}; write file: or redis:, or one of the kin of redis:",
+            url.scheme
         ))),
+    }
+}
+
+/// The name of the engine that the URL means, if there is one.
+pub(crate) fn name_of(url: &str) -> Option<&'static str> {
+    name_of_scheme(&Url::parse(url).ok()?.scheme)
+}
+
+fn name_of_scheme(scheme: &str) -> Option<&'static str> {
+    match scheme {
+        "file" => Some("file"),
+        "memory" => Some("memory"),
+        "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+        | "rediss+cluster" => Some("redis"),
+        "redlock" | "redlocks" => Some("redlock"),
+        _ => None,
     }
 }
 

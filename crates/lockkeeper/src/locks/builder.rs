@@ -130,7 +130,7 @@ impl LocksBuilder {
         let opened = engines::open(self.url.as_deref(), self.clock.now());
         let late = async {
             alarms.rest(self.connect_within).await;
-            Err(limit::no_answer_within(self.connect_within).during(Call::Connect))
+            Err(self.no_answer())
         };
         let engine = future::or(opened, late).await?;
         self.furnish(engine, alarms)
@@ -145,6 +145,21 @@ impl LocksBuilder {
         self.check()?;
         let alarms = self.alarms();
         self.furnish(engine, alarms)
+    }
+
+    fn no_answer(&self) -> Error {
+        let (url, limit) = (self.url.as_deref().unwrap_or_default(), self.connect_within);
+        let message = format!(
+            "no answer from {} within {}; look whether the server runs and can be reached \
+             from here",
+            without_secrets(url),
+            limit::shown(limit)
+        );
+        let error = Error::new(ErrorKind::Unreachable, message);
+        match engines::name_of(url) {
+            Some(engine) => error.at(engine, None, Call::Connect),
+            None => error.during(Call::Connect),
+        }
     }
 
     fn alarms(&self) -> Alarms {

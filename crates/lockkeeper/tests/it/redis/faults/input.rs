@@ -101,13 +101,18 @@ async fn a_refused_port_is_out_of_reach() {
 
 #[tokio::test]
 async fn a_black_hole_is_out_of_reach_in_time() {
-    // Takes connections and never says anything.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://u:{CANARY}@{}", silent.local_addr().unwrap());
-    let builder = Locks::builder().url(&url).connect_within(Duration::from_millis(300));
-    assert!(!format!("{builder:?}").contains(CANARY));
-    let error = tokio::time::timeout(LONG, builder.connect()).await.unwrap().unwrap_err();
-    says(&error, ErrorKind::Unreachable, &["300ms"]);
+    // They take connections and never say anything.
+    let silent = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let hosts = silent.each_ref().map(|silent| silent.local_addr().unwrap().to_string());
+    for (engine, hosts) in [("redis", &hosts[0]), ("redlock", &hosts.join(","))] {
+        let url = format!("{engine}://u:{CANARY}@{hosts}");
+        let builder = Locks::builder().url(&url).connect_within(Duration::from_millis(300));
+        assert!(!format!("{builder:?}").contains(CANARY));
+        let error = tokio::time::timeout(LONG, builder.connect()).await.unwrap().unwrap_err();
+        let all = format!("cannot open {engine}: no answer from {engine}://{hosts} within 300ms; ");
+        says(&error, ErrorKind::Unreachable, &[&all]);
+        assert_eq!(error.engine(), Some(engine));
+    }
 }
 
 #[tokio::test]
