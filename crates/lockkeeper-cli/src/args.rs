@@ -52,7 +52,8 @@ pub(crate) enum Command {
     ///
     /// The command gets LOCKKEEPER_KEY and LOCKKEEPER_FENCE in its environment, keeps the
     /// terminal, the standard streams and the process group, and its exit status becomes ours.
-    /// Signals sent to lockkeeper are passed on to it.
+    /// Signals sent to lockkeeper are passed on to it; after SIGTERM, SIGHUP, SIGINT and SIGQUIT it gets
+    /// SIGCONT, so that they end it also while it is stopped.
     ///
     /// The lock is released when the command ends; processes it left behind in the background are
     /// left alone. Not so if a signal ended the command, or if it ended after SIGTERM, SIGHUP, SIGINT or

@@ -291,6 +291,10 @@ impl Watch<'_> {
             // Not reaped yet, so the number is still its own, and the signal can only be allowed
             // or not.
             let _ = kill(self.child, signal);
+            if asks_to_end(signal) {
+                // A stopped child must go on to see it; to one that runs, this is no news.
+                let _ = kill(self.child, Signal::SIGCONT);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use lab::redis::Server;
 use nix::sys::signal::Signal;
 
-use crate::support::{Place, Running, code, is_stopped, send, until};
+use crate::support::{Place, Running, code, is_alive, is_stopped, send, until};
 
 #[test]
 fn stopping_and_going_on_reaches_the_command_and_us() {
@@ -50,6 +50,37 @@ fn going_on_reaches_the_command_once() {
     place.write("enough", "");
     assert_eq!(code(&holder.end()), 0);
     assert_eq!(place.read("went-on").lines().count(), N_TIMES);
+}
+
+#[test]
+fn a_stopped_command_ends_by_a_signal_that_asks_it_to() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+        let place = Place::new();
+        let mut holder = place.start(&[], "echo $$ > pid; touch started; exec sleep 600");
+        let child = place.pids("pid")[0];
+        send(child, Signal::SIGSTOP);
+        until("the child has stopped", || is_stopped(child));
+        holder.signal(signal);
+        until("the signal has ended it", || !holder.is_running());
+        assert_eq!(code(&holder.end()), 128 + signal as i32);
+        assert!(!place.is_busy());
+    }
+}
+
+#[test]
+fn a_stopped_command_ends_in_its_own_way_and_leaves_nothing_stopped_behind() {
+    let place = Place::new();
+    let script = "trap 'exit 9' TERM; sleep 600 & echo $! > pids; echo $$ >> pids; touch started; \
+                  while :; do sleep 0.01; done";
+    let mut holder = place.start(&[], script);
+    for pid in place.pids("pids") {
+        send(pid, Signal::SIGSTOP);
+        until("it has stopped", || is_stopped(pid));
+    }
+    holder.signal(Signal::SIGTERM);
+    until("the signal has ended it", || !holder.is_running());
+    assert_eq!(code(&holder.end()), 9);
+    assert!(!place.pids("pids").into_iter().any(is_alive) && !place.is_busy());
 }
 
 /// Two in line behind a holder, and the first of them is told to stop.
