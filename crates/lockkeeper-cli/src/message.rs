@@ -68,7 +68,8 @@ pub(crate) fn has_secret(url: &str) -> bool {
     without_secrets(url) != url
 }
 
-/// Takes the secrets out of every word that looks like a URL.
+/// Takes the secrets out of every word that looks like a URL. [`without_secrets`] shows one URL that an
+/// engine can be opened with; a key or a command in a text may look like any other.
 fn redacted(text: &str) -> String {
     text.split_inclusive(char::is_whitespace).map(redacted_word).collect()
 }

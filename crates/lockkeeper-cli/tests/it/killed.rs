@@ -2,67 +2,38 @@
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Place, children_of, code, fails_with, is_alive, until};
-
-/// The command, a child of it, and one that left by a new session and a double fork.
-const TREE: &str = "\
-    echo $$ >> pids
-    sh member.sh &
-    setsid sh -c '(sh member.sh &)'
-    sh member.sh";
-
-const N_MEMBERS: usize = 4;
-
-/// Says which members still run, and that it looked.
-const LOOK: &str = "\
-    for pid in $(cat pids); do
-        grep -qE '^State:.[^ZX]' /proc/$pid/status 2> /dev/null && echo $pid >> alive
-    done
-    touch looked";
+use crate::support::{N_MEMBERS, Place, children_of, code, fails_with, is_alive, send, until};
 
 /// Becomes the command when it has a child already.
 const BESIDE_A_STRANGER: &str = "sleep 600 & echo $! > before; exec \"$0\" \"$@\"";
 
-fn place_with_tree() -> Place {
-    let place = Place::new();
-    place.write("member.sh", "echo $$ >> pids; exec sleep 600");
-    place.write("tree.sh", TREE);
-    place.write("look.sh", LOOK);
-    place
-}
-
-fn until_tree_stands(place: &Place) {
-    until("all members run", || place.pids("pids").len() == N_MEMBERS);
-}
-
 #[test]
 fn kill_9_of_the_command_ends_all_before_the_next_holder_starts() {
     for _ in 0..5 {
-        let place = place_with_tree();
-        let holder = place.spawn(&["run", "k", "--", "sh", "tree.sh"]);
-        until_tree_stands(&place);
+        let place = Place::with_family();
+        let holder = place.spawn(&["run", "k", "--", "sh", "family.sh"]);
+        place.until_at_work(N_MEMBERS);
         let next = place.spawn(&["run", "k", "--", "sh", "look.sh"]);
         place.until_waiting(1);
         holder.signal(Signal::SIGKILL);
         assert_eq!(code(&next.end()), 0);
-        assert!(place.path("looked").exists());
-        assert_eq!(place.read("alive"), "", "of {:?}", place.pids("pids"));
+        place.nobody_was_seen();
     }
 }
 
 #[test]
 fn kill_9_of_the_warden_ends_all_before_the_next_holder_starts() {
-    let place = place_with_tree();
-    let holder = place.spawn(&["run", "k", "--", "sh", "tree.sh"]);
-    until_tree_stands(&place);
+    let place = Place::with_family();
+    let holder = place.spawn(&["run", "k", "--", "sh", "family.sh"]);
+    place.until_at_work(N_MEMBERS);
     let next = place.spawn(&["run", "k", "--", "sh", "look.sh"]);
     place.until_waiting(1);
     let [warden] = children_of(holder.pid())[..] else { panic!("not one warden") };
-    crate::support::send(warden, Signal::SIGKILL);
+    send(warden, Signal::SIGKILL);
     let said = fails_with(70, &holder.end());
     assert!(said.contains("warden"), "{said}");
     assert_eq!(code(&next.end()), 0);
-    assert_eq!(place.read("alive"), "", "of {:?}", place.pids("pids"));
+    place.nobody_was_seen();
 }
 
 #[test]
@@ -72,10 +43,10 @@ fn kill_9_of_both_ends_the_command_itself() {
     let [warden] = children_of(holder.pid())[..] else { panic!("not one warden") };
     // Stopped first, so that neither sees the end of the other.
     for pid in [warden, holder.pid()] {
-        crate::support::send(pid, Signal::SIGSTOP);
+        send(pid, Signal::SIGSTOP);
     }
     for pid in [warden, holder.pid()] {
-        crate::support::send(pid, Signal::SIGKILL);
+        send(pid, Signal::SIGKILL);
     }
     let child = place.pids("pid")[0];
     until("the child is gone", || !is_alive(child));
@@ -84,13 +55,13 @@ fn kill_9_of_both_ends_the_command_itself() {
 
 #[test]
 fn kill_9_of_both_leaves_the_lock_with_the_descendants() {
-    let place = place_with_tree();
-    let holder = place.spawn(&["run", "k", "--", "sh", "tree.sh"]);
-    until_tree_stands(&place);
+    let place = Place::with_family();
+    let holder = place.spawn(&["run", "k", "--", "sh", "family.sh"]);
+    place.until_at_work(N_MEMBERS);
     let [warden] = children_of(holder.pid())[..] else { panic!("not one warden") };
     for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
         for pid in [warden, holder.pid()] {
-            crate::support::send(pid, signal);
+            send(pid, signal);
         }
     }
     drop(holder);
@@ -99,7 +70,7 @@ fn kill_9_of_both_leaves_the_lock_with_the_descendants() {
     assert_eq!(left.len(), N_MEMBERS - 1, "of {:?}", place.pids("pids"));
     while let Some(pid) = left.pop() {
         assert!(place.is_busy(), "while {pid} runs");
-        crate::support::send(pid, Signal::SIGKILL);
+        send(pid, Signal::SIGKILL);
         until("it is gone", || !is_alive(pid));
     }
     until("the lock is free", || !place.is_busy());
@@ -107,18 +78,18 @@ fn kill_9_of_both_leaves_the_lock_with_the_descendants() {
 
 #[test]
 fn kill_9_of_the_warden_beside_strangers_leaves_the_lock_with_the_descendants() {
-    let place = place_with_tree();
-    let mut shell = place.in_shell(BESIDE_A_STRANGER, &["run", "k", "--", "sh", "tree.sh"]);
+    let place = Place::with_family();
+    let mut shell = place.in_shell(BESIDE_A_STRANGER, &["run", "k", "--", "sh", "family.sh"]);
     let mut shell = shell.spawn().unwrap();
-    until_tree_stands(&place);
+    place.until_at_work(N_MEMBERS);
     let before = place.pids("before")[0];
     let others = children_of(shell.id().try_into().unwrap());
     let warden = others.into_iter().find(|&pid| pid != before).unwrap();
-    crate::support::send(warden, Signal::SIGKILL);
+    send(warden, Signal::SIGKILL);
     assert_eq!(shell.wait().unwrap().code(), Some(70));
     let left: Vec<i32> = place.pids("pids").into_iter().filter(|&pid| is_alive(pid)).collect();
     assert!(!left.is_empty() && place.is_busy());
-    left.iter().chain([&before]).for_each(|&pid| crate::support::send(pid, Signal::SIGKILL));
+    left.iter().chain([&before]).for_each(|&pid| send(pid, Signal::SIGKILL));
     until("the lock is free", || !place.is_busy());
 }
 
@@ -131,10 +102,10 @@ fn children_from_before_are_not_ours_to_kill() {
     let before = place.pids("before")[0];
     let others = children_of(shell.id().try_into().unwrap());
     let warden = others.into_iter().find(|&pid| pid != before).unwrap();
-    crate::support::send(warden, Signal::SIGKILL);
+    send(warden, Signal::SIGKILL);
     assert_eq!(shell.wait().unwrap().code(), Some(70));
     assert!(is_alive(before));
-    crate::support::send(before, Signal::SIGKILL);
+    send(before, Signal::SIGKILL);
 }
 
 #[test]
@@ -146,7 +117,7 @@ fn what_the_command_leaves_behind_is_left_alone() {
     let left = place.pids("pid")[0];
     assert!(is_alive(left));
     assert_eq!(code(&place.output(&["try", "k", "--", "true"])), 0);
-    crate::support::send(left, Signal::SIGKILL);
+    send(left, Signal::SIGKILL);
 }
 
 #[test]

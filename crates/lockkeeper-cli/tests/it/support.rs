@@ -42,6 +42,24 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// The command, a child in the background, one that left by a new session and a double fork, and one
+/// in the foreground, where most scripts work.
+const FAMILY: &str = "\
+    echo $$ >> pids
+    sh member.sh &
+    setsid sh -c '(sh member.sh &)'
+    sh member.sh
+    touch went-on";
+pub(crate) const N_MEMBERS: usize = 4;
+const MEMBER: &str = "echo $$ >> pids; exec sleep 600";
+
+/// Says which members still run, and that it looked.
+const LOOK: &str = "\
+    for pid in $(cat pids); do
+        grep -qE '^State:.[^ZX]' /proc/$pid/status 2> /dev/null && echo $pid >> alive
+    done
+    touch looked";
+
 /// A place with locks of its own.
 pub(crate) struct Place {
     folder: TempDir,
@@ -58,6 +76,26 @@ impl Place {
     /// A place whose locks are somewhere else.
     pub(crate) fn with_locks_at(url: String) -> Self {
         Self { url, ..Self::new() }
+    }
+
+    /// A place with a command of several processes, and with one that looks whether they have ended.
+    pub(crate) fn with_family() -> Self {
+        let place = Self::new();
+        for (name, text) in [("family.sh", FAMILY), ("member.sh", MEMBER), ("look.sh", LOOK)] {
+            place.write(name, text);
+        }
+        place
+    }
+
+    /// Waits until so many processes have said that they run.
+    pub(crate) fn until_at_work(&self, n_members: usize) {
+        until("all are at work", || self.pids("pids").len() == n_members);
+    }
+
+    /// Checks that `look.sh` ran while it had the lock, and that all had ended before.
+    pub(crate) fn nobody_was_seen(&self) {
+        assert!(self.path("looked").exists());
+        assert_eq!(self.read("alive"), "", "of {:?}", self.pids("pids"));
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
