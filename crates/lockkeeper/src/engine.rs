@@ -129,6 +129,8 @@ pub trait Claim: Send + fmt::Debug {
     /// A duplicate of the descriptor that holds the lock in the kernel, where there is one: while
     /// any copy is open, the lock stays held when this process dies. A [`release`](Self::release) frees it
     /// all the same.
+    ///
+    /// It only looks, and is called under a mutex of the guard: it must not call that guard.
     #[cfg(unix)]
     fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
         Ok(None)

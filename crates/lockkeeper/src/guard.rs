@@ -160,7 +160,9 @@ impl Guard {
     /// lock by a copy needs a holder that is killed, or that keeps the guard for as long.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if it is not held any more, [`ErrorKind::Refused`] in a forked child.
+    /// [`ErrorKind::Lost`] if it is not held any more, [`ErrorKind::Refused`] in a forked child,
+    /// [`ErrorKind::Other`] if it is being renewed right now (ask again in a moment), if the process has no
+    /// descriptor to spare, or if the engine panicked; the lock is held all the same.
     #[cfg(unix)]
     pub fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
         self.0.held.descriptor()

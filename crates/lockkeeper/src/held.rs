@@ -11,6 +11,7 @@ use std::{
 
 use crate::{
     book,
+    caught::calling,
     clock::{Clock, Moment},
     engine::{Claim, Grant, Lease, Released},
     errand,
@@ -208,7 +209,8 @@ impl Held {
     pub(crate) fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
         self.line.house.check_process()?;
         match &locked(&self.keep).claim {
-            Hands::Ours(claim) => claim.descriptor(),
+            // A look changes nothing of the claim, so the hold goes on also if the look panics.
+            Hands::Ours(claim) => calling(|| claim.descriptor())?,
             Hands::Renewal { .. } => Err(Error::new(
                 ErrorKind::Other,
                 "the lock is being renewed right now; ask again in a moment",

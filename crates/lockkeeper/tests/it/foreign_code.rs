@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use lockkeeper::{
-    Guard, LONGEST_TTL, Lock, Locks, Result,
+    ErrorKind, Guard, LONGEST_TTL, Lock, Locks, Result,
     blocking::block_on,
     clock::Clock,
     engine::{Attempt, Claim, Engine, Moment, Profile, Released, Request, Standing},
@@ -74,6 +74,11 @@ impl Claim for ReusedClaim {
     fn begins_again(&self) -> bool {
         true
     }
+
+    #[cfg(unix)]
+    fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
+        panic!("on purpose")
+    }
 }
 
 impl Drop for ReusedClaim {
@@ -134,4 +139,16 @@ fn a_claim_may_ask_for_a_lock_when_the_clock_forgets_its_line() {
         let_time_go_by(&locks, &clock);
         (0..10).for_each(|_| let_time_go_by(&locks, &clock));
     }));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_panic_in_a_look_for_the_descriptor_is_an_error_and_the_hold_goes_on() {
+    let locks = Locks::with_engine(Reused(Memory::default(), Arc::default())).unwrap();
+    let guard = block_on(locks.lock("a").acquire()).unwrap();
+    let error = guard.descriptor().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Other);
+    assert!(error.to_string().contains("the engine panicked: on purpose"), "{error}");
+    assert!(guard.is_held());
+    block_on(guard.release()).unwrap();
 }
