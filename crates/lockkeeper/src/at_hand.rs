@@ -12,6 +12,7 @@ use std::{
 };
 
 use crate::{
+    error::Result,
     steward::{Errand, Steward},
     sync::{locked, wake},
 };
@@ -60,12 +61,13 @@ impl AtHand {
         Poll::Ready(())
     }
 
-    /// Has the steward take the errand over. Without a thread for that it stays at hand: better to depend on
-    /// another's task than to be turned away.
-    pub(crate) fn hand_over(&self, steward: &Steward) {
-        if steward.ready().is_err() {
-            return;
-        }
+    /// Has the steward take the errand over.
+    ///
+    /// # Errors
+    /// If there is no thread for that. The errand stays at hand then: better to depend on another's task than to
+    /// be turned away.
+    pub(crate) fn hand_over(&self, steward: &Steward) -> Result<()> {
+        steward.ready()?;
         let mut place = locked(&self.0);
         match std::mem::replace(&mut *place, Place::Gone) {
             Place::Resting(errand, waker) => {
@@ -77,6 +79,7 @@ impl AtHand {
             Place::Driven | Place::Wanted => *place = Place::Wanted,
             Place::Gone => {}
         }
+        Ok(())
     }
 }
 

@@ -117,11 +117,11 @@ impl Line {
                 seat.set_waker(waker);
             }
             let place = state.queue.push_back(Arc::clone(&seat));
-            let at_hand = if opens { None } else { state.at_hand.take() };
+            let at_hand = if opens { None } else { state.at_hand.clone() };
             drop(state);
             if let Some(at_hand) = at_hand {
                 // Its task may be blocked, and we would stand still with it.
-                at_hand.hand_over(&self.house.steward);
+                line.hand_over(&at_hand);
             }
             let ticket = Ticket::new(line, seat, place);
             return if opens { Joined::Opened(ticket) } else { Joined::Queued(ticket) };
@@ -132,13 +132,25 @@ impl Line {
     /// the steward has it instead.
     pub(crate) fn keep_at_hand(&self, at_hand: &Arc<AtHand>) {
         let mut state = locked(&self.record.state);
-        if state.queue.has_second() {
-            drop(state);
-            return at_hand.hand_over(&self.house.steward);
-        }
         let before = state.at_hand.replace(Arc::clone(at_hand));
+        let has_second = state.queue.has_second();
         drop(state);
         drop(before);
+        if has_second {
+            self.hand_over(at_hand);
+        }
+    }
+
+    /// Has the steward take over the errand at hand. Without a thread for that the line keeps the errand: whoever
+    /// comes next tries again.
+    fn hand_over(&self, at_hand: &Arc<AtHand>) {
+        if at_hand.hand_over(&self.house.steward).is_err() {
+            return;
+        }
+        let mut state = locked(&self.record.state);
+        let handed_over = state.at_hand.take_if(|known| Arc::ptr_eq(known, at_hand));
+        drop(state);
+        drop(handed_over);
     }
 
     /// Leaves the line, if it has not been answered yet.

@@ -5,15 +5,27 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    task::{Context, Waker},
     thread,
     time::Duration,
 };
 
-use lockkeeper::{ErrorKind, blocking::Locks};
+use lockkeeper::{
+    ErrorKind, LONGEST_TTL,
+    blocking::{Locks, block_on},
+    event::{Event, Observer},
+};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::tools::{LONG, until};
+use crate::{
+    distant::Distant,
+    tools::{LONG, until},
+};
 
 /// Names the folder of locks in the process that has no room for another thread.
 const FOLDER: &str = "LOCKKEEPER_TEST_NO_THREADS";
@@ -36,6 +48,12 @@ fn spare_no_threads() {
     };
     let n_more = (0..100).take_while(|_| small().is_ok()).count();
     assert!(n_more < 100, "there is room for threads, so this shows nothing");
+}
+
+/// Undoes that.
+fn spare_threads_again() {
+    let (_, most) = getrlimit(Resource::RLIMIT_AS).unwrap();
+    setrlimit(Resource::RLIMIT_AS, most, most).unwrap();
 }
 
 fn locks_in(folder: &Path) -> Locks {
@@ -149,4 +167,77 @@ fn without_a_thread_of_its_own_a_wait_asks_now_and_then() {
     let start = std::time::Instant::now();
     assert!(player.says("it was served"));
     assert!(start.elapsed() < Duration::from_secs(5), "it hung for {:?}", start.elapsed());
+}
+
+/// What has happened to the key of a line.
+#[derive(Clone, Default)]
+struct Progress {
+    is_waiting: Arc<AtomicBool>,
+    is_granted: Arc<AtomicBool>,
+}
+
+impl Observer for Progress {
+    fn event(&self, event: &Event<'_>) {
+        match event {
+            Event::Waiting { .. } => self.is_waiting.store(true, Ordering::SeqCst),
+            Event::Granted { key, .. } if key.as_str() == "a" => {
+                self.is_granted.store(true, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// When the second in line comes.
+#[derive(Clone, Copy)]
+enum Comes {
+    BeforeTheFirstWaits,
+    AfterTheFirstWaits,
+}
+
+/// Runs in a process of its own: see [`a_wait_is_handed_over_when_there_is_a_thread_again`].
+#[test]
+fn the_part_of_the_process_that_has_threads_again() {
+    if std::env::var(FOLDER).is_err() {
+        return;
+    }
+    for second_comes in [Comes::BeforeTheFirstWaits, Comes::AfterTheFirstWaits] {
+        hand_over_late(second_comes);
+    }
+    println!("they were handed over");
+}
+
+/// The first in line waits, and its task stands still; there is no thread for the errand when the second comes,
+/// and one when the third comes.
+fn hand_over_late(second_comes: Comes) {
+    let (distant, progress) = (Distant::default(), Progress::default());
+    let holder = block_on(distant.locks().lock("a").ttl(LONGEST_TTL).acquire()).unwrap();
+    let locks = distant.locks_with(|it| it.answer_within(LONG).observe(progress.clone()));
+    // The clock's thread is there from now on; the steward is not.
+    let _other = block_on(locks.lock("b").ttl(LONGEST_TTL).acquire()).unwrap();
+    let lock = locks.lock("a").ttl(LONGEST_TTL);
+    let context = &mut Context::from_waker(Waker::noop());
+    let [mut first, mut second, mut third] = [(); 3].map(|()| Box::pin(lock.acquire()));
+    assert!(first.as_mut().poll(context).is_pending());
+    spare_no_threads();
+    if let Comes::BeforeTheFirstWaits = second_comes {
+        assert!(second.as_mut().poll(context).is_pending());
+    }
+    // Its answer is there when it is looked for a second time.
+    for _ in 0..5 {
+        assert!(first.as_mut().poll(context).is_pending());
+    }
+    assert!(progress.is_waiting.load(Ordering::SeqCst));
+    assert!(second.as_mut().poll(context).is_pending());
+    spare_threads_again();
+    assert!(third.as_mut().poll(context).is_pending());
+    block_on(holder.release()).unwrap();
+    until("a grant that nobody in line asks for", || progress.is_granted.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_wait_is_handed_over_when_there_is_a_thread_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let player = Player::start("the_part_of_the_process_that_has_threads_again", folder.path());
+    assert!(player.says("they were handed over"));
 }
