@@ -134,7 +134,8 @@ impl Guard {
     ///
     /// # Errors
     /// [`ErrorKind::Lost`] if it was lost before, also if only the engine knows that: then it had
-    /// another holder, or none, and what was done under the lock may not have been done alone.
+    /// another holder, or none, and what was done under the lock may not have been done alone. (The file engine
+    /// does not look again when a hold of less than about 100 ms is released; its page says why.)
     /// [`ErrorKind::Unreachable`] if the engine did not answer, in which case the release goes on in
     /// the background. Either way the hold is over.
     ///

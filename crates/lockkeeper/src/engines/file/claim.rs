@@ -58,6 +58,15 @@ struct Hold {
     kept: Option<Kept>,
 }
 
+impl Hold {
+    /// Whether its file was removed or replaced, as far as that is looked at. One more system call would be felt by
+    /// those who hold a lock for microseconds, so only a hold that was checked before is looked at.
+    fn is_gone(&self) -> bool {
+        // A look that fails says nothing about the lock.
+        self.kept.is_some() && self.file.is_at_path().is_ok_and(|is_ours| !is_ours)
+    }
+}
+
 impl FileClaim {
     pub(super) fn new(shared: Arc<Shared>, request: Request) -> Self {
         Self { shared, request, stage: Stage::Away }
@@ -259,6 +268,10 @@ impl Claim for FileClaim {
         let file = match std::mem::replace(&mut self.stage, Stage::Away) {
             Stage::Away => return Ok(Released::Done),
             Stage::InLine(in_line) => in_line.file,
+            Stage::Held(hold) if hold.is_gone() => {
+                hold.file.unlock()?;
+                return Ok(Released::NotOurs);
+            }
             Stage::Held(hold) => hold.file,
             Stage::Waiting(wait) => match wait.ending() {
                 Some(Ending::Won(file) | Ending::Stopped(file)) => file,

@@ -34,6 +34,7 @@ use crate::{
 
 /// For so long we believe that the path still leads to the file.
 const BELIEVE_PATH: Duration = Duration::from_millis(10);
+
 #[derive(Debug)]
 pub(super) struct OpenFile {
     file: File,
@@ -138,11 +139,15 @@ impl OpenFile {
 
     /// Whether the path leads to this file.
     pub(super) fn check_place(&mut self, now: Moment) -> Result<bool> {
-        let is_ours =
-            self.folder.id_of(&self.name)? == Some(self.id) && self.folder.is_in_place()?;
+        let is_ours = self.is_at_path()?;
         // What has gone is not believed to be there for another moment.
         self.path_seen_at = if is_ours { now } else { Moment::from_nanos(0) };
         Ok(is_ours)
+    }
+
+    /// The same for one who is told no moment.
+    pub(super) fn is_at_path(&self) -> Result<bool> {
+        Ok(self.folder.id_of(&self.name)? == Some(self.id) && self.folder.is_in_place()?)
     }
 
     /// Looks around, with the lock in hand.

@@ -10,7 +10,7 @@ use futures_lite::future::{block_on, poll_once};
 use super::*;
 use crate::{
     clock::Clock,
-    engine::{Attempt, Grant, OwnerId, Patience, Standing},
+    engine::{Attempt, Grant, OwnerId, Patience, Released, Standing},
     fork::holds_in_child,
 };
 
@@ -179,6 +179,32 @@ fn a_removed_file_is_told_as_a_loss_and_the_next_claim_goes_on() {
     let again = block_on(claim.attempt(later)).unwrap();
     assert!(matches!(again, Attempt::Granted(grant) if grant.fence > first.fence));
     assert!(folder.path().join("k.lock").exists());
+}
+
+#[test]
+fn a_release_tells_that_the_file_was_removed_or_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(folder.path());
+    let (path, other) = (folder.path().join("k.lock"), folder.path().join("other"));
+    let remove = || std::fs::remove_file(&path).unwrap();
+    let replace = || {
+        std::fs::copy(&path, &other).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+    };
+    for (harm, released) in [
+        (&remove as &dyn Fn(), Released::NotOurs),
+        (&replace, Released::NotOurs),
+        (&|| {}, Released::Done),
+    ] {
+        let mut claim = claim(&engine, "k");
+        attempt(&mut claim).unwrap();
+        assert!(matches!(block_on(claim.renew(now())), Ok(Standing::Held(_))));
+        harm();
+        assert_eq!(block_on(claim.release()).unwrap(), released);
+        assert_eq!(block_on(claim.release()).unwrap(), Released::Done, "it is told once");
+        assert!(attempt(&mut claim).is_some(), "the next one takes the file that is there");
+        release(&mut claim);
+    }
 }
 
 #[test]
