@@ -4,6 +4,9 @@
 //! once and the first good answer counts, so one that is silent keeps nobody waiting. All who need
 //! the answer share one search.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     mem,
     sync::{Arc, Mutex},
