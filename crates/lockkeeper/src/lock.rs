@@ -92,8 +92,14 @@ impl Lock {
     ///
     /// # Errors
     /// [`ErrorKind::BadKey`] and [`ErrorKind::BadOptions`] at once; [`ErrorKind::Refused`] when the
-    /// engine says no; [`ErrorKind::Unreachable`] when it has not answered for one ttl of this lock, or when
-    /// its answers take longer than that ttl.
+    /// engine says no; [`ErrorKind::Unreachable`] when no call has succeeded for one ttl of this lock, or when
+    /// the answers of the engine take longer than that ttl.
+    ///
+    /// That ttl begins when the first call fails, and every call has
+    /// [one answer's time](crate::LocksBuilder::answer_within). So the engine is asked at least twice, however
+    /// short the ttl is: one lost answer of a server that lives does not end a wait. With an engine that never answers,
+    /// the error comes after the ttl, two answers' times and one second at the latest: with a ttl of 1 s and
+    /// the usual 2 s for an answer, after about 4 s. [`acquire_within`](Self::acquire_within) ends earlier.
     ///
     /// # Cancel safety
     /// Dropping the future at any point leaves nothing behind: a place in line is given up, a lock

@@ -79,6 +79,29 @@ async fn one_who_waits_is_told_after_a_ttl_without_any_answer() {
     assert!(distant.wire.attempts.n_sent() >= 2, "asked only once");
 }
 
+/// Beside a connection that has died unseen there is a server that lives: a ttl that is shorter than one answer's
+/// time must not keep us from asking it.
+#[tokio::test]
+async fn one_who_waits_asks_again_however_short_its_ttl_is() {
+    let (distant, clock) = (Distant::default(), Clock::by_hand());
+    let limit = Duration::from_secs(2);
+    let locks = distant.locks_with(|builder| builder.clock(clock.clone()).answer_within(limit));
+    let attempts = &distant.wire.attempts;
+    attempts.set(Service::LosesCalls);
+    let lock = locks.lock("a").ttl(Duration::from_secs(1));
+    let waits = tokio::spawn(async move { lock.acquire().await });
+    until_so(|| attempts.n_sent() == 1).await;
+    attempts.set(Service::Good);
+    clock.advance(limit);
+    // The pause before the next call goes by.
+    until_so(|| {
+        clock.advance(Duration::from_millis(1));
+        attempts.n_sent() == 2
+    })
+    .await;
+    assert!(soon(waits).await.unwrap().unwrap().is_held());
+}
+
 #[tokio::test]
 async fn a_callers_own_limit_holds_though_the_engine_hangs() {
     let distant = Distant::default();
