@@ -23,7 +23,7 @@ use crate::{
     engine::{Answers, Attempt, Claim, Grant, Patience, Standing},
     error::{Call, Error, ErrorKind, Result},
     event::Event,
-    give_back::{give_back, give_back_behind, give_back_soon},
+    give_back::{give_back, give_back_ahead, give_back_behind, give_back_soon},
     guard::Loss,
     held::Held,
     line::{Line, Offer, Spare, Word},
@@ -214,6 +214,7 @@ async fn wait(
     let house = &line.house;
     let mut mood = Mood::default();
     house.observers.tell(&Event::Waiting { key: line.key() });
+    let mut is_in_trouble = answer.is_err();
     while let Some(pause) = mood.pause_after(answer, &line) {
         match rest(&line, &mut *claim, pause).await {
             Ok(Rest::Over) => {}
@@ -241,8 +242,13 @@ async fn wait(
             }
             other => retry_in(other),
         };
+        is_in_trouble = answer.is_err();
     }
-    give_back_soon(&line, claim).await;
+    match is_in_trouble {
+        // It may be long until the engine answers, and whoever came meanwhile need not wait for that.
+        true => give_back_ahead(&line, claim),
+        false => give_back_soon(&line, claim).await,
+    }
     asking(&line).await;
 }
 

@@ -1,7 +1,10 @@
 //! The end of a claim: its lock is given back, or its place in line, and the line asks again if anybody
 //! wants it.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    task::{Context, Waker},
+};
 
 use crate::{
     caught::caught,
@@ -15,6 +18,7 @@ use crate::{
     lock::LONGEST_TTL,
     mood::Mood,
     partings::Unsettled,
+    steward::Errand,
 };
 
 /// Ends a hold whose guard was dropped: the release is sent here and now, and nobody waits for
@@ -138,4 +142,15 @@ pub(crate) fn give_back_behind(line: &Line, claim: Box<dyn Claim>) {
     line.house.steward.adopt_if_ready(async move {
         give_back_at_last(&unsettled.line, claim).await;
     });
+}
+
+/// The same; the release is sent here and now, so that whoever asks next comes behind it.
+pub(crate) fn give_back_ahead(line: &Line, claim: Box<dyn Claim>) {
+    let unsettled = Unsettled::new(line);
+    let mut errand: Errand = Box::pin(async move {
+        give_back_at_last(&unsettled.line, claim).await;
+    });
+    if errand.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        line.house.steward.adopt_if_ready(errand);
+    }
 }

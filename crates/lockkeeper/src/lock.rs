@@ -114,6 +114,10 @@ impl Lock {
     /// As [`acquire`](Self::acquire), the engine being asked once and given
     /// [one answer's time](crate::LocksBuilder::answer_within). Busy is not an error: `Ok(None)`.
     ///
+    /// If this process is asking for the same key already, that answer is waited for first, also when the task that
+    /// asked has gone away: with an engine that does not answer, the error then comes after two answers' times
+    /// at the latest.
+    ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {

@@ -10,9 +10,12 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::{ErrorKind, Locks, blocking};
+use lockkeeper::{ErrorKind, Locks, blocking, clock::Clock};
 
-use crate::tools::{LONG, Troubled, memory};
+use crate::{
+    distant::{Distant, Service},
+    tools::{LONG, Troubled, memory, poll_once, until},
+};
 
 /// Polls the future a random number of times, then drops it.
 pub(crate) async fn drop_somewhere<F: Future>(future: F, n_polls: u32) {
@@ -181,4 +184,29 @@ fn a_release_that_is_dropped_still_releases() {
         drop(guard.release());
         assert!(locks.lock("a").acquire_within(LONG).await.is_ok());
     });
+}
+
+/// What a dropped future has asked for may be granted late and must be given back; whoever comes next need not wait
+/// until an engine that is silent has confirmed that.
+#[tokio::test]
+async fn a_try_after_a_dropped_wait_does_not_wait_for_what_that_one_gives_back() {
+    let (distant, clock) = (Distant::default(), Clock::by_hand());
+    let limit = Duration::from_secs(2);
+    let locks = distant.locks_with(|builder| builder.clock(clock.clone()).answer_within(limit));
+    let wire = &distant.wire;
+    wire.attempts.set(Service::LosesCalls);
+    wire.releases.set(Service::LosesCalls);
+    let lock = locks.lock("a");
+    let mut dropped = Box::pin(lock.acquire());
+    assert!(poll_once(&mut dropped).await.is_none());
+    drop(dropped);
+    let mut tries = Box::pin(lock.try_acquire());
+    assert!(poll_once(&mut tries).await.is_none());
+    // The time of the first call is over, and of no other.
+    clock.advance(limit);
+    until("the question of the one who tries", || wire.attempts.n_sent() == 2);
+    assert_eq!(wire.releases.n_sent(), 1, "what was dropped is given back first");
+    clock.advance(limit);
+    let error = tokio::time::timeout(LONG, tries).await.expect("an end").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
 }
