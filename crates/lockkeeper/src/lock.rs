@@ -115,8 +115,8 @@ impl Lock {
     /// [one answer's time](crate::LocksBuilder::answer_within). Busy is not an error: `Ok(None)`.
     ///
     /// If this process is asking for the same key already, that answer is waited for first, also when the task that
-    /// asked has gone away: with an engine that does not answer, the error then comes after two answers' times
-    /// at the latest.
+    /// asked has gone away. So with an engine that does not answer, the error comes after two answers' times at the
+    /// latest, and of several tries for one key, each waits for those before it.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
