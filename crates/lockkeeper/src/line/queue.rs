@@ -16,11 +16,12 @@ pub(super) struct Queue {
     /// is never looked for: a free key costs nothing here.
     by_owner: BTreeSet<(OwnerNumber, Place)>,
     n_trying: usize,
+    n_waiting: usize,
 }
 
 impl Queue {
     pub(super) fn push_back(&mut self, seat: Arc<Seat>) -> Place {
-        self.n_trying += usize::from(seat.wish.patience == Patience::Tries);
+        *self.n_of(seat.wish.patience) += 1;
         let owner = seat.wish.owner.filter(|_| self.first().is_some());
         let place = self.seats.push_back(seat);
         self.by_owner.extend(owner.map(|owner| (owner, place)));
@@ -29,6 +30,18 @@ impl Queue {
 
     pub(super) fn first(&self) -> Option<&Arc<Seat>> {
         self.seats.first()
+    }
+
+    /// Whether anybody is in line who means to wait.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.n_waiting > 0
+    }
+
+    fn n_of(&mut self, patience: Patience) -> &mut usize {
+        match patience {
+            Patience::Tries => &mut self.n_trying,
+            Patience::Waits => &mut self.n_waiting,
+        }
     }
 
     pub(super) fn has_second(&self) -> bool {
@@ -43,7 +56,7 @@ impl Queue {
     /// Takes the seat out, unless it has left before.
     pub(super) fn remove(&mut self, place: Place) -> Option<Arc<Seat>> {
         let seat = self.seats.remove(place)?;
-        self.n_trying -= usize::from(seat.wish.patience == Patience::Tries);
+        *self.n_of(seat.wish.patience) -= 1;
         if let Some(owner) = seat.wish.owner {
             self.by_owner.remove(&(owner, place));
         }

@@ -113,9 +113,10 @@ impl State {
         self.queue.first().is_none_or(|seat| seat.wish.patience == Patience::Tries)
     }
 
-    /// Whether one who only tries would get an answer of its own without delay.
+    /// Whether one who only tries would get an answer of its own without delay. Behind one who waits it would not,
+    /// however soon those before are answered.
     pub(super) fn would_try_at_once(&self) -> bool {
-        matches!(self.stage, Stage::Asking) && self.is_deserted()
+        matches!(self.stage, Stage::Asking) && !self.queue.has_waiting()
     }
 
     /// Gives the first in line its turn, and the same to everyone of the same owner. Those who only try are

@@ -267,3 +267,29 @@ async fn one_who_only_tries_never_waits_for_a_turn_of_another_task() {
     let answer = tokio::time::timeout(LONG / 6, second).await.expect("an answer").unwrap();
     assert!(answer.is_none());
 }
+
+#[tokio::test]
+async fn one_who_tries_behind_one_who_waits_is_told_busy_at_once() {
+    let distant = Distant::default();
+    let held = beside(&distant).locks().lock("a").acquire().await.unwrap();
+    let locks = distant.locks();
+    let lock = locks.lock("a");
+    // The first is asking when the others come.
+    distant.wire.attempts.set(Service::KeepsAnswers);
+    let mut first = Box::pin(lock.try_acquire());
+    assert!(poll_once(&mut first).await.is_none());
+    let mut waits = Box::pin(lock.acquire());
+    assert!(poll_once(&mut waits).await.is_none());
+    let mut second = Box::pin(lock.try_acquire());
+    let at_once = poll_once(&mut second).await;
+    distant.wire.attempts.set(Service::Good);
+    assert!(first.await.unwrap().is_none());
+    assert!(poll_once(&mut waits).await.is_none());
+    let second = match at_once {
+        Some(answer) => answer,
+        None => tokio::time::timeout(LONG, second).await.expect("an answer to one who tries"),
+    };
+    assert!(second.unwrap().is_none());
+    drop(held);
+    assert!(tokio::time::timeout(LONG, waits).await.unwrap().unwrap().is_held());
+}
