@@ -33,6 +33,12 @@ impl Url {
                 (Some(rest[..end].to_owned()), &rest[end..])
             }
         };
+        if may_be_torn(scheme, authority.as_deref(), path, query) {
+            return Err(Error::bad_options(
+                "the URL has an @ behind its hosts, which may belong to a password; in a user, a password or a \
+                 parameter write / as %2F, ? as %3F, # as %23, @ as %40 and % as %25",
+            ));
+        }
         let mut parameters = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -214,6 +220,24 @@ impl fmt::Display for Host {
     }
 }
 
+/// Whether a password with a `/` or a `?` in it may have been cut in two, so that its end would be taken for something
+/// that may be printed.
+fn may_be_torn(scheme: &str, authority: Option<&str>, path: &str, query: &str) -> bool {
+    if matches!(scheme, "file" | "memory") {
+        return false;
+    }
+    let Some(authority) = authority else { return path.contains('@') };
+    // What looks like a host and a port may be a user and the beginning of a password.
+    let may_be_a_user = authority.contains(':') && !authority.contains('@');
+    // In a parameter whose value is free text, an @ is nothing special.
+    let is_text = |pair: &&str| {
+        let name = pair.split_once('=').map_or("", |(name, _)| name).to_ascii_lowercase();
+        ["prefix", "servers", "ca", "cert", "key"].contains(&&*name) || name.contains("password")
+    };
+    let mut others = query.split('&').filter(|pair| !is_text(pair));
+    may_be_a_user && (path.contains('@') || others.any(|pair| pair.contains('@')))
+}
+
 /// A text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(pub(crate) String);
@@ -289,6 +313,11 @@ mod tests {
                 "redlock:?servers=redis://h1,redis://h2",
             ),
             ("redis://%zz:canary@h/%zz", "redis:…"),
+            ("redis://app:2024?canary@h:6379/0", "redis:…"),
+            ("redis://app:2024?x=canary@h", "redis:…"),
+            ("redis://app:12/canary@h", "redis:…"),
+            ("redis+sentinel://app:17/ca@nary@h", "redis+sentinel:…"),
+            ("redis:app:canary@h", "redis:…"),
             ("canary", "…"),
             ("can ary:x", "…"),
         ] {
@@ -330,6 +359,8 @@ mod tests {
         {
             assert!(Url::parse(text).is_err(), "{text}");
         }
+        let error = Url::parse("redis://app:2024?canary@h:6379/0").unwrap_err().to_string();
+        assert!(error.contains("%3F") && !error.contains("canary"), "{error}");
         let url = Url::parse("redis://me:canary@host?password=canary").unwrap();
         let error = url.no_more_parameters().unwrap_err();
         assert!(
