@@ -141,13 +141,13 @@ async fn turned_away(
                     // It has not entered the queue, so only an engine that needs no network is
                     // told that it goes.
                     if line.house.profile.answers == Answers::AtOnce {
-                        give_back_soon(line, claim).await;
+                        give_back_soon(line, claim, ttl_of(line, first)).await;
                     }
                     Answer::Busy
                 }
                 Err(error) => {
                     // The engine may have granted it all the same; nobody should wait for that.
-                    give_back_behind(line, as_after(&error, claim));
+                    give_back_behind(line, as_after(&error, claim), ttl_of(line, first));
                     Answer::Failed(line.house.error_at(error, line.key(), Call::Acquire))
                 }
             };
@@ -246,8 +246,8 @@ async fn wait(
     }
     match is_in_trouble {
         // It may be long until the engine answers, and whoever came meanwhile need not wait for that.
-        true => give_back_ahead(&line, claim),
-        false => give_back_soon(&line, claim).await,
+        true => give_back_ahead(&line, claim, ttl_of(&line, &first)),
+        false => give_back_soon(&line, claim, ttl_of(&line, &first)).await,
     }
     asking(&line).await;
 }
@@ -319,8 +319,12 @@ fn retry_in(answer: Result<Attempt>) -> Result<Option<Duration>> {
 
 /// What was granted to a claim that was made for this seat.
 fn offer(line: &Line, seat: &Seat, claim: Box<dyn Claim>, grant: Grant, sent_at: Moment) -> Offer {
-    let ttl = seat.wish.terms(&line.house).ttl;
-    Offer { claim, grant, sent_at, ttl, pass_on_until: None }
+    Offer { claim, grant, sent_at, ttl: ttl_of(line, seat), pass_on_until: None }
+}
+
+/// The ttl that a claim is asked for with when it is made for this seat.
+fn ttl_of(line: &Line, seat: &Seat) -> Duration {
+    seat.wish.terms(&line.house).ttl
 }
 
 /// Renews a hold; goes on trying while it still holds and nobody wants to release it.
@@ -360,7 +364,7 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
         // The clock's thread tells that too, but not of a claim that is given back.
         held.lose(&Loss::Expired);
     }
-    held.renewal_ended(give_back(line, claim).await);
+    held.renewal_ended(give_back(line, claim, held.ttl).await);
 }
 
 /// The answer of a call that needs nobody to wait for.

@@ -4,11 +4,12 @@
 use std::{
     sync::Arc,
     task::{Context, Waker},
+    time::Duration,
 };
 
 use crate::{
     caught::caught,
-    engine::{Answers, Claim, Released},
+    engine::{Answers, Claim, Expiry, Released},
     errand::{asking, at_once},
     error::{Call, Result},
     event::Event,
@@ -16,10 +17,15 @@ use crate::{
     held::{Held, Taken},
     line::Line,
     lock::LONGEST_TTL,
+    locks::House,
     mood::Mood,
     partings::Unsettled,
     steward::Errand,
 };
+
+/// How much longer than its ttl, and one answer's time, something of a claim may be left at an engine: a place
+/// in line may last longer than a short ttl, and clocks run at different rates.
+const LINGERS: Duration = Duration::from_secs(5);
 
 /// Ends a hold whose guard was dropped: the release is sent here and now, and nobody waits for
 /// its answer.
@@ -39,9 +45,9 @@ pub(crate) fn release_soon(held: Arc<Held>) {
         Answers::AtOnce => match at_once(caught(|| claim.release())) {
             // Nobody waits for the answer; a loss is told to observers.
             Some(Ok(released)) => drop(confirm(line, released)),
-            Some(Err(_)) | None => give_back_behind(line, claim),
+            Some(Err(_)) | None => give_back_behind(line, claim, held.ttl),
         },
-        Answers::Later => line.house.part(line, claim),
+        Answers::Later => line.house.part(line, claim, held.ttl),
     }
     ask_if_wanted(line);
 }
@@ -50,7 +56,7 @@ pub(crate) fn release_soon(held: Arc<Held>) {
 pub(crate) async fn release(held: Arc<Held>, taken: Taken) -> Result<()> {
     let line = &held.line;
     let answer = match taken {
-        Taken::Claim(claim) => give_back(line, claim).await,
+        Taken::Claim(claim) => give_back(line, claim, held.ttl).await,
         Taken::ByRenewal => held.released().await,
         Taken::Gone => Ok(Released::Done),
     };
@@ -80,17 +86,23 @@ pub(crate) fn ask_if_wanted(line: &Line) {
     }
 }
 
-/// Gives a claim back; if the engine does not answer, it is asked again in the background.
-pub(crate) async fn give_back(line: &Line, mut claim: Box<dyn Claim>) -> Result<Released> {
+/// Gives a claim back that was asked for with this ttl; if the engine does not answer, it is asked again in the
+/// background.
+pub(crate) async fn give_back(
+    line: &Line,
+    mut claim: Box<dyn Claim>,
+    ttl: Duration,
+) -> Result<Released> {
     let now = line.house.clock.now();
     let answer = line.limited(now, || claim.release()).await;
-    given_back(line, claim, answer)
+    given_back(line, claim, ttl, answer)
 }
 
 /// What follows from the answer to a release.
 pub(crate) fn given_back(
     line: &Line,
     claim: Box<dyn Claim>,
+    ttl: Duration,
     answer: Result<Released>,
 ) -> Result<Released> {
     match answer {
@@ -99,7 +111,7 @@ pub(crate) fn given_back(
             Ok(released)
         }
         Err(error) => {
-            give_back_behind(line, claim);
+            give_back_behind(line, claim, ttl);
             Err(line.house.error_at(error, line.key(), Call::Release))
         }
     }
@@ -107,14 +119,17 @@ pub(crate) fn given_back(
 
 /// The same for a claim whose owner wants no answer: trouble is told to observers by the errand
 /// that goes on.
-pub(crate) async fn give_back_soon(line: &Line, claim: Box<dyn Claim>) {
-    let _ = give_back(line, claim).await;
+pub(crate) async fn give_back_soon(line: &Line, claim: Box<dyn Claim>, ttl: Duration) {
+    let _ = give_back(line, claim, ttl).await;
 }
 
-/// Goes on giving a claim back until the engine confirms it or the longest lease is over, when it
-/// has ended by itself. What the engine says counts only if it answered at once: a release that is
+/// Goes on giving a claim back until the engine confirms it, or until nothing of it can be left there. What the engine says counts only if it answered at once: a release that is
 /// repeated may find that the one before was carried out.
-pub(crate) async fn give_back_at_last(line: &Line, mut claim: Box<dyn Claim>) -> Released {
+pub(crate) async fn give_back_at_last(
+    unsettled: &Unsettled,
+    mut claim: Box<dyn Claim>,
+) -> Released {
+    let Unsettled { line, ttl } = unsettled;
     let house = &line.house;
     let mut give_up_at = None;
     let mut mood = Mood::default();
@@ -127,28 +142,41 @@ pub(crate) async fn give_back_at_last(line: &Line, mut claim: Box<dyn Claim>) ->
             Err(error) => error,
         };
         let now = house.clock.now();
-        if now >= *give_up_at.get_or_insert(now + LONGEST_TTL) || !error.may_pass() {
+        // Whatever could have taken the lock was sent before the first release.
+        let give_up_at = *give_up_at.get_or_insert(now + house.outlasts(*ttl));
+        if now >= give_up_at || !error.may_pass() {
             return Released::Done;
         }
-        let pause = mood.pause_in_trouble();
+        let pause = mood.pause_behind(*ttl);
         house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
-        house.alarms.wait_until(now + pause).await;
+        house.alarms.wait_until(give_up_at.min(now + pause)).await;
+    }
+}
+
+impl House {
+    /// For how long something may be left at the engine of a claim with this ttl that nobody renews.
+    fn outlasts(&self, ttl: Duration) -> Duration {
+        match self.profile.expiry {
+            Expiry::Lease { .. } => ttl + self.answer_within + LINGERS,
+            // Only the end of the session ends it, so this is just where the patience ends.
+            Expiry::Session => LONGEST_TTL,
+        }
     }
 }
 
 /// The same behind everybody's back, for a claim that nobody holds the lock by any more.
-pub(crate) fn give_back_behind(line: &Line, claim: Box<dyn Claim>) {
-    let unsettled = Unsettled::new(line);
+pub(crate) fn give_back_behind(line: &Line, claim: Box<dyn Claim>, ttl: Duration) {
+    let unsettled = Unsettled::new(line, ttl);
     line.house.steward.adopt_if_ready(async move {
-        give_back_at_last(&unsettled.line, claim).await;
+        give_back_at_last(&unsettled, claim).await;
     });
 }
 
 /// The same; the release is sent here and now, so that whoever asks next comes behind it.
-pub(crate) fn give_back_ahead(line: &Line, claim: Box<dyn Claim>) {
-    let unsettled = Unsettled::new(line);
+pub(crate) fn give_back_ahead(line: &Line, claim: Box<dyn Claim>, ttl: Duration) {
+    let unsettled = Unsettled::new(line, ttl);
     let mut errand: Errand = Box::pin(async move {
-        give_back_at_last(&unsettled.line, claim).await;
+        give_back_at_last(&unsettled, claim).await;
     });
     if errand.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         line.house.steward.adopt_if_ready(errand);

@@ -32,6 +32,8 @@ const RENEW_LATER: Duration = Duration::from_millis(50);
 /// and moves only when a renewal is confirmed.
 pub(crate) struct Held {
     pub(crate) line: Line,
+    /// The ttl that its lease was asked for.
+    pub(crate) ttl: Duration,
     first_fence: u64,
     ends_at: AtomicU64,
     /// The end of the maximum hold of this turn: of the last of the guards that share it. It changes
@@ -77,10 +79,12 @@ impl Held {
         claim: Box<dyn Claim>,
         grant: &Grant,
         sent_at: Moment,
+        ttl: Duration,
     ) -> Result<Arc<Self>, (Box<dyn Claim>, Error)> {
         let (ends_at, renew_at) = terms_of(grant.lease, sent_at);
         let held = Arc::new(Self {
             line: line.clone(),
+            ttl,
             first_fence: grant.fence,
             ends_at: AtomicU64::new(ends_at.as_nanos()),
             turn_ends_at: AtomicU64::new(Moment::NEVER.as_nanos()),
@@ -297,7 +301,7 @@ impl Held {
         self.lost.raise();
         line.house.observers.tell(&Event::Lost { key: line.key(), loss });
         if let Taken::Claim(claim) = self.take() {
-            give_back::give_back_behind(line, claim);
+            give_back::give_back_behind(line, claim, self.ttl);
         }
         if let Left::Waiting = left {
             line.entrust(errand::ask(line.clone()));

@@ -16,6 +16,8 @@ const PAUSE_WHEN_TOLD: Duration = Duration::from_secs(10);
 const PAUSE_WHEN_ASKED: Duration = Duration::from_millis(200);
 /// The longest pause between two tries of an engine that does not answer.
 const PAUSE_IN_TROUBLE: Duration = Duration::from_secs(1);
+/// The same where nobody waits for the answer.
+const PAUSE_BEHIND: Duration = Duration::from_secs(30);
 /// The first pause of a row; they double from there.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
@@ -64,6 +66,12 @@ impl Mood {
     /// How long to pause after an engine did not answer.
     pub(crate) fn pause_in_trouble(&mut self) -> Duration {
         self.longer_pause(PAUSE_IN_TROUBLE)
+    }
+
+    /// The same where nobody waits for the answer: longer in the end, because there may be many that go on so,
+    /// but short beside this ttl, for which others would have to wait otherwise.
+    pub(crate) fn pause_behind(&mut self, ttl: Duration) -> Duration {
+        self.longer_pause((ttl / 4).clamp(PAUSE_IN_TROUBLE, PAUSE_BEHIND))
     }
 
     /// Twice the last pause, up to `longest`, less a random part, so that many who wait do not

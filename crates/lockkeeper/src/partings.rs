@@ -53,15 +53,17 @@ struct State {
     is_watched: bool,
 }
 
-/// Something of a line that the engine has not confirmed to be given back; counted while it lives.
+/// Something of a line that is being given back, and that the engine has not confirmed; counted while it lives.
 pub(crate) struct Unsettled {
     pub(crate) line: Line,
+    /// The ttl it was asked for with.
+    pub(crate) ttl: Duration,
 }
 
 impl Unsettled {
-    pub(crate) fn new(line: &Line) -> Self {
+    pub(crate) fn new(line: &Line, ttl: Duration) -> Self {
         line.house.partings.n_open.fetch_add(1, Ordering::Relaxed);
-        Self { line: line.clone() }
+        Self { line: line.clone(), ttl }
     }
 }
 
@@ -73,8 +75,8 @@ impl Drop for Unsettled {
 
 impl House {
     /// Gives a claim back: does as much as can be done at once, here; the rest needs nobody to wait.
-    pub(crate) fn part(self: &Arc<Self>, line: &Line, claim: Box<dyn Claim>) {
-        let Some(parting) = Parting::begin(Unsettled::new(line), claim) else { return };
+    pub(crate) fn part(self: &Arc<Self>, line: &Line, claim: Box<dyn Claim>, ttl: Duration) {
+        let Some(parting) = Parting::begin(Unsettled::new(line, ttl), claim) else { return };
         let mut state = locked(&self.partings.state);
         let oldest: [_; LOOKS] = std::array::from_fn(|_| state.under_way.pop_front());
         let round = state.round;
@@ -204,7 +206,7 @@ impl Parting {
     fn begin_errand(unsettled: Unsettled, claim: Box<dyn Claim>, before: Before) -> Option<Self> {
         let errand = Box::pin(async move {
             let line = &unsettled.line;
-            let released = give_back::give_back_at_last(line, claim).await;
+            let released = give_back::give_back_at_last(&unsettled, claim).await;
             // It may be our own release before that it heard of.
             let is_repeated = matches!(before, Before::Unanswered);
             confirmed(line, if is_repeated { Released::Done } else { released });
@@ -250,9 +252,9 @@ impl Parting {
                     line.keep_spare(claim);
                     released
                 }
-                Ok(None) => give_back::give_back_at_last(line, claim).await,
+                Ok(None) => give_back::give_back_at_last(&unsettled, claim).await,
                 Err(_) => {
-                    give_back::give_back_at_last(line, claim).await;
+                    give_back::give_back_at_last(&unsettled, claim).await;
                     Released::Done
                 }
             };

@@ -76,7 +76,7 @@ impl Future for Release {
                     *stage = Stage::errand(held, Taken::Claim(claim));
                     return self.poll(context);
                 };
-                let answer = give_back::given_back(line, claim, answer);
+                let answer = give_back::given_back(line, claim, held.ttl, answer);
                 give_back::ask_if_wanted(line);
                 return Poll::Ready(answer.and_then(|released| give_back::confirm(line, released)));
             }

@@ -70,7 +70,8 @@ async fn with_ttl(line: &Line, mut offer: Offer, ttl: Duration) -> Option<Offer>
             Ok(Standing::Lost(_)) | Err(_) => {}
         }
     }
-    // Asking anew shows what is the matter, if anything is.
+    // Asking anew shows what is the matter, if anything is. Either ttl may be that of the lease.
+    offer.ttl = offer.ttl.max(ttl);
     take_back(line, offer).await;
     None
 }
@@ -80,5 +81,5 @@ async fn take_back(line: &Line, offer: Offer) {
     if offer.pass_on_until.is_some() {
         line.house.observers.tell(&Event::Released { key: line.key() });
     }
-    give_back_soon(line, offer.claim).await;
+    give_back_soon(line, offer.claim, offer.ttl).await;
 }

@@ -92,7 +92,7 @@ impl Line {
         }
         let Offer { claim, grant, sent_at, ttl: asked, pass_on_until } = offer;
         let offered = |claim, grant| Offer { claim, grant, sent_at, ttl: asked, pass_on_until };
-        let held = match Held::keep(self, claim, &grant, sent_at) {
+        let held = match Held::keep(self, claim, &grant, sent_at, asked) {
             Ok(held) => held,
             Err((claim, error)) => {
                 return Err(Unwanted { offer: offered(claim, grant), why: Why::Unwatched(error) });

@@ -6,6 +6,7 @@ mod distant;
 mod engines;
 mod foreign_code;
 
+mod given_up;
 mod house_rules;
 mod limits;
 mod loss;
