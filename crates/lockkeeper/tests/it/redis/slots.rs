@@ -205,3 +205,19 @@ async fn a_key_that_was_contended_is_busy_or_free_also_while_its_slot_moves() {
     assert!(guard.fence() > fence);
     guard.release().await.unwrap();
 }
+
+/// Who stood in line before the slot was torn waits until it is whole again, however long that takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stands_in_line_while_the_slot_is_torn_is_served_when_it_is_whole() {
+    let (site, _, guard, waiter) = Site::start("in line").await;
+    site.begin();
+    site.move_kind("k");
+    let fence = guard.fence();
+    // Longer than trouble may last.
+    tokio::time::sleep(2 * TTL).await;
+    assert!(guard.is_held(), "renewed all the time");
+    assert!(!waiter.is_finished(), "{:?}", waiter.await);
+    guard.release().await.unwrap();
+    site.finish();
+    assert!(served(waiter).await.fence() > fence);
+}

@@ -28,8 +28,9 @@ use crate::{
 };
 
 impl NativeClaim {
-    /// Asks by script: takes the key, or stands in line. Nothing comes of it for one whom the server does not know
-    /// while a slot is on its way, and its keys are here and there: no script may touch them together.
+    /// Asks by script: takes the key, or stands in line. While a slot is on its way, and its keys are here and there,
+    /// no script may touch them together: nothing comes of asking for one whom the server does not know, and one
+    /// who waits and may be known goes on waiting.
     pub(super) async fn ask(&mut self, now: Moment) -> Result<Option<Attempt>> {
         let before = self.stage;
         let at = Arc::clone(self.reach(now).await?);
@@ -38,9 +39,18 @@ impl NativeClaim {
         self.push_ask(&mut call.bytes, &at);
         call.n_replies = 1;
         let replies = self.call_and_see(&call, now).await?;
-        if before == Stage::Nothing && first_error(&replies).is_some_and(is_torn) {
-            (self.stage, self.at) = (Stage::Nothing, None);
-            return Ok(None);
+        if first_error(&replies).is_some_and(is_torn) {
+            match before {
+                Stage::Nothing => {
+                    (self.stage, self.at) = (Stage::Nothing, None);
+                    return Ok(None);
+                }
+                Stage::InLine | Stage::Unsure if self.request.patience == Patience::Waits => {
+                    (self.stage, self.at) = (before, None);
+                    return Ok(Some(Attempt::Busy { retry_in: Some(self.place() / 3) }));
+                }
+                Stage::InLine | Stage::Unsure | Stage::Holds => {}
+            }
         }
         let replies = self.without_error(replies)?;
         self.asked(&replies, &at).map(Some)
