@@ -81,6 +81,14 @@ impl RedlockClaim {
             if verdict != Verdict::Yes {
                 return Err(self.no_quorum(&answers));
             }
+        } else {
+            let votes = votes.iter().zip(servers);
+            let untold = votes.filter(|(vote, server)| match last_number(vote) {
+                Some(number) => number < last,
+                // It has not answered yet, or not so: what it counts to is not known.
+                None => server.told.is_due(self.counter_at(server), last, now),
+            });
+            untold.for_each(|(_, server)| self.tell(server, last, now));
         }
         let grant = Grant {
             fence: last.saturating_sub(u64::from(TURNS) - 1),
@@ -99,24 +107,37 @@ impl RedlockClaim {
         last: u64,
         now: Moment,
     ) -> Result<bool> {
-        let number = last_number(vote);
+        let (number, slot) = (last_number(vote), self.names.slot);
         if number == Some(last) {
             return Ok(true);
         }
-        let (names, in_cluster) = (&self.names, server.is_cluster());
-        let beside = in_cluster.then(|| self.shared.prefix.counter_in(names.slot));
-        let counter = beside.as_ref().unwrap_or(&names.counter);
-        let call = Call::script(&RAISE, &[counter], &[Digits::of(last).as_bytes()]);
         if number.is_none() {
-            // The majority does without this server. The server learns the fence all the same, so that
-            // the fence is still known when some of the majority forget.
-            if let Some(at) = server.at_hand(names.slot, now) {
-                server.send_behind(&at, &call, now);
-            }
+            self.tell(server, last, now);
             return Ok(false);
         }
-        let mut at = server.reach(names.slot, now).await?;
-        server.call(&mut at, names.slot, &call, now).await.map(|_| true)
+        let mut at = server.reach(slot, now).await?;
+        server.call(&mut at, slot, &self.raising(server, last), now).await.map(|_| true)
+    }
+
+    /// Sees to it that a server learns a fence that the majority knows without it, so that the fence is still known
+    /// when some of the majority forget. Nobody waits for that.
+    fn tell(&self, server: &Server, last: u64, now: Moment) {
+        if let Some(at) = server.at_hand(self.names.slot, now) {
+            server.send_behind(&at, &self.raising(server, last), now);
+            server.told.note(self.counter_at(server), last, now);
+        }
+    }
+
+    /// Which counter of a server is the key's: a cluster has one for each slot.
+    fn counter_at(&self, server: &Server) -> u16 {
+        if server.is_cluster() { self.names.slot.0 } else { self.names.bucket }
+    }
+
+    fn raising(&self, server: &Server, last: u64) -> Call {
+        let names = &self.names;
+        let beside = server.is_cluster().then(|| self.shared.prefix.counter_in(names.slot));
+        let counter = beside.as_ref().unwrap_or(&names.counter);
+        Call::script(&RAISE, &[counter], &[Digits::of(last).as_bytes()])
     }
 
     async fn keep(&self, server: &Server, call: &Call, now: Moment) -> Result<bool> {

@@ -25,6 +25,7 @@ mod server;
 mod stake;
 mod step;
 mod tally;
+mod told;
 mod until;
 mod urls;
 

@@ -16,6 +16,7 @@ use super::super::{
     settings::Settings,
     slot::Slot,
 };
+use super::told::Told;
 use crate::{
     engine::Moment,
     error::{Error, Result},
@@ -32,6 +33,7 @@ pub(super) struct Server {
     client: Client,
     pub(super) name: String,
     trouble: Mutex<Trouble>,
+    pub(super) told: Told,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +48,7 @@ impl Server {
     pub(super) fn new(settings: &Settings, needs: Needs) -> Result<Self> {
         let hosts: Vec<_> = settings.hosts.iter().map(ToString::to_string).collect();
         let client = Client::new(settings, needs)?;
-        Ok(Self { client, name: hosts.join(","), trouble: Mutex::default() })
+        Ok(Self { client, name: hosts.join(","), trouble: Mutex::default(), told: Told::default() })
     }
 
     /// The connection for a call whose answer somebody waits for: an error at once if none can be

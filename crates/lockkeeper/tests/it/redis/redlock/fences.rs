@@ -1,6 +1,11 @@
 //! The fence grows whichever majority grants it.
 
-use lab::{proxy::Proxy, redis::Server};
+use std::time::Duration;
+
+use lab::{
+    proxy::{Proxy, Way},
+    redis::Server,
+};
 use lockkeeper::Locks;
 
 use super::{super::labs::Redlock, KEY, cut_off, eventually};
@@ -53,12 +58,12 @@ async fn it_grows_when_the_counters_are_apart() {
     }
 }
 
-/// The largest number that a server has counted to.
+/// The largest number that a server has counted to; 0 if it has not begun.
 fn counted(server: &Server) -> u64 {
     let names = server.command(&["KEYS", "lk:fence:*"]).unwrap();
     let numbers =
         names.list().iter().map(|name| server.command(&["GET", &name.text()]).unwrap().text());
-    numbers.map(|number| number.parse().unwrap()).max().unwrap()
+    numbers.map(|number| number.parse().unwrap()).max().unwrap_or(0)
 }
 
 #[tokio::test]
@@ -79,6 +84,37 @@ async fn servers_that_answer_late_learn_a_fence_that_was_ahead() {
         late.iter().all(|server| counted(server) > fence)
     })
     .await;
+}
+
+/// Three servers agree on a number far ahead, as after a wrong clock. They are a majority, and always the first to
+/// answer; the others must learn the fence all the same.
+#[tokio::test]
+async fn servers_that_are_always_the_last_to_answer_learn_a_fence_that_was_ahead() {
+    let lab = Redlock::start();
+    let locks = lab.locks().await;
+    lab.proxies[3..].iter().for_each(|proxy| proxy.delay(Way::Up, Duration::from_millis(20)));
+    let mut last = next_fence(&locks).await;
+    let (near, far) = lab.servers().split_at(3);
+    for _ in 0..3 {
+        for server in near {
+            for name in server.command(&["KEYS", "lk:fence:*"]).unwrap().list() {
+                let words = ["INCRBY", &name.text(), "4000000000"];
+                server.command(&words).unwrap().not_an_error().unwrap();
+            }
+        }
+        last = next_fence(&locks).await;
+        eventually("those who are late know the fence", || {
+            far.iter().all(|server| counted(server) > last)
+        })
+        .await;
+    }
+    for server in &near[..2] {
+        server.command(&["FLUSHALL"]).unwrap().not_an_error().unwrap();
+    }
+    near[2].stop().unwrap();
+    let fence = next_fence(&locks).await;
+    near[2].go_on().unwrap();
+    assert!(fence > last, "{fence} after {last}");
 }
 
 #[tokio::test]
