@@ -250,13 +250,24 @@ impl Line {
     /// Why one who wants this ttl has not got it when its time is over.
     pub(crate) fn why_not(&self, seat: &Seat) -> Error {
         let ttl = seat.wish.terms(&self.house).ttl;
-        match &locked(&self.record.state).word {
+        let state = locked(&self.record.state);
+        match &state.word {
             Word::Trouble(error) => error.echo(),
             Word::Late(took) if ttl <= *took => self.too_late(ttl),
             // An engine that answers at once has nothing to say before it is asked.
             Word::Nothing if self.house.profile.answers == Answers::Later => {
-                let error = Error::new(ErrorKind::Unreachable, "no answer in the time there was");
-                self.house.error_at(error, self.key(), Call::Acquire)
+                // Whether a task that has the question in hands is polled cannot be known.
+                let why = match state.queue.first() {
+                    None => "no answer in the time there was",
+                    Some(_) => {
+                        "no answer in the time there was, or another task of this process has asked and is not polled"
+                    }
+                };
+                self.house.error_at(
+                    Error::new(ErrorKind::Unreachable, why),
+                    self.key(),
+                    Call::Acquire,
+                )
             }
             Word::Busy | Word::Late(_) | Word::Nothing => {
                 Error::new(ErrorKind::TimedOut, "it was busy")

@@ -98,8 +98,18 @@ impl Lock {
     /// That ttl begins when the first call fails, and every call has
     /// [one answer's time](crate::LocksBuilder::answer_within). So the engine is asked at least twice, however
     /// short the ttl is: one lost answer of a server that lives does not end a wait. With an engine that never answers,
-    /// the error comes after the ttl, two answers' times and one second at the latest: with a ttl of 1 s and
-    /// the usual 2 s for an answer, after about 4 s. [`acquire_within`](Self::acquire_within) ends earlier.
+    /// the error comes after the ttl, two answers' times and one second at the latest, and one answer's time for each
+    /// [try](Self::try_acquire) for the same key that this process began before: with a ttl of 1 s and the usual 2 s
+    /// for an answer, after about 4 s, and behind five tries after about 14 s.
+    /// [`acquire_within`](Self::acquire_within) ends earlier.
+    ///
+    /// # Tasks that stand still
+    /// Over a network, the first question for a key is asked by the task that wants it, and its answer is read when
+    /// that task is polled. If the task is not polled, because its runtime is blocked or its future is kept
+    /// aside, the other tasks of this process that want the same key wait for it, also those who only
+    /// [try](Self::try_acquire); only [`acquire_within`](Self::acquire_within) ends in time. Dropping that future is
+    /// enough for the others to go on. Other keys, and other processes, are not concerned; nor is a task that waits
+    /// because the key is busy.
     ///
     /// # Cancel safety
     /// Dropping the future at any point leaves nothing behind: a place in line is given up, a lock
@@ -116,7 +126,8 @@ impl Lock {
     ///
     /// If this process is asking for the same key already, that answer is waited for first, also when the task that
     /// asked has gone away. So with an engine that does not answer, the error comes after two answers' times at the
-    /// latest, and of several tries for one key, each waits for those before it.
+    /// latest, and of several tries for one key, each waits for those before it. If the task that asked is there and
+    /// is not polled, no answer comes until it is: see [`acquire`](Self::acquire#tasks-that-stand-still).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -129,7 +140,8 @@ impl Lock {
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] when it was busy all the time, [`ErrorKind::Unreachable`] when the
-    /// engine was asked and had not answered by then; otherwise as [`acquire`](Self::acquire).
+    /// engine was asked and had not answered by then, or had and the task that asked was
+    /// [not polled](Self::acquire#tasks-that-stand-still); otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).

@@ -210,3 +210,23 @@ async fn a_try_after_a_dropped_wait_does_not_wait_for_what_that_one_gives_back()
     let error = tokio::time::timeout(LONG, tries).await.expect("an end").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable);
 }
+
+/// The first question is in the hands of the task that asks it. If that task is not polled, the others of its process
+/// cannot know whether the engine or the task stands still, and are told both.
+#[tokio::test]
+async fn one_behind_a_task_that_stands_still_is_told_that_it_may_be_the_task() {
+    let distant = Distant::default();
+    let (locks, limit) = (distant.locks(), Duration::from_millis(50));
+    let lock = locks.lock("a");
+    let mut stands_still = Box::pin(lock.try_acquire());
+    assert!(poll_once(&mut stands_still).await.is_none());
+    let error = lock.acquire_within(limit).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    assert!(error.to_string().contains("or another task of this process"), "{error}");
+    drop(stands_still);
+    // One who is alone has only the engine to wait for.
+    distant.wire.attempts.set(Service::LosesCalls);
+    let error = locks.lock("b").acquire_within(limit).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    assert!(!error.to_string().contains("another task"), "{error}");
+}
