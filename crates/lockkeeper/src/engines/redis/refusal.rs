@@ -109,8 +109,8 @@ fn printable(text: &str) -> String {
 
 /// A reply that does not fit the question.
 pub(super) fn strange(replies: &[Value]) -> Error {
-    let mut shown = format!("{replies:?}");
-    shown.truncate(200);
+    // Cut by characters: one of them may be several bytes long.
+    let shown: String = format!("{replies:?}").chars().take(200).collect();
     Error::new(ErrorKind::Other, format!("the server's reply makes no sense here: {shown}"))
 }
 
@@ -136,6 +136,15 @@ mod tests {
             ("ERR something", ErrorKind::Other),
         ] {
             assert_eq!(refusal(text).kind(), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_strange_answer_is_cut_between_characters() {
+        for n_before in 0..4 {
+            let answer = "-".repeat(n_before) + &"ü€𝄞".repeat(100);
+            let error = strange(&[Value::Error(answer)]).to_string();
+            assert!(error.contains("ü€𝄞") && error.len() < 400, "{error}");
         }
     }
 }
