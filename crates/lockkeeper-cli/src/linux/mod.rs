@@ -7,6 +7,7 @@
 mod bell;
 mod descendants;
 mod handle;
+mod job;
 mod launch;
 mod orders;
 mod outer;

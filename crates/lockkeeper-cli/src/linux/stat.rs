@@ -1,8 +1,8 @@
-//! What the kernel tells of a process in one line.
+//! What the kernel tells of a process.
 
 use std::fs;
 
-use nix::unistd::Pid;
+use nix::{sys::signal::Signal, unistd::Pid};
 
 /// The parts of `/proc/PID/stat` that we need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,20 @@ impl Stat {
     }
 }
 
+/// The signals that a process has not seen yet and does not ignore; none, if that cannot be found out.
+pub(super) fn signals_that_wait_for(pid: Pid) -> Vec<Signal> {
+    signals_in(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default())
+}
+
+fn signals_in(status: &str) -> Vec<Signal> {
+    let set = |name: &str| {
+        let lines = status.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        lines.filter_map(|bits| u64::from_str_radix(bits.trim(), 16).ok()).fold(0, |a, b| a | b)
+    };
+    let waiting = (set("SigPnd") | set("ShdPnd")) & !set("SigIgn");
+    Signal::iterator().filter(|&signal| waiting >> (signal as u32 - 1) & 1 == 1).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use nix::unistd::{getpid, getppid};
@@ -41,6 +55,14 @@ mod tests {
         assert_eq!(Stat::parse(&format!("42 (sh) S {rest}")), Some(expected));
         assert_eq!(Stat::parse(&format!("42 (a) R 1 (b) S {rest}")), Some(expected));
         assert_eq!(Stat::parse(""), None);
+    }
+
+    #[test]
+    fn signals_that_wait_are_those_of_the_thread_and_of_the_process_but_not_the_ignored() {
+        let status = "Name:\tSigPnd:\nSigPnd:\t0000000000000002\nShdPnd:\t0000000000004001\n\
+                      SigBlk:\t00000000000000ff\nSigIgn:\t0000000000000001\n";
+        assert_eq!(signals_in(status), [Signal::SIGINT, Signal::SIGTERM]);
+        assert_eq!(signals_in("SigPnd:\tx\n"), []);
     }
 
     #[test]

@@ -30,12 +30,12 @@ use nix::{
         signal::{SigSet, Signal, kill},
         signalfd::{SfdFlags, SignalFd},
     },
-    unistd::{Pid, getpid, getppid},
+    unistd::{Pid, getpid},
 };
 
 use super::{
     descendants,
-    handle::Handle,
+    job::Job,
     launch::Launch,
     orders::{self, NotStarted, Order, Received},
     outer::{HELD, Outer},
@@ -93,7 +93,7 @@ fn wait_for_start(channel: &OwnedFd, command: Pid, task: Task<'_>) -> nix::Resul
             let watch = Watch {
                 channel,
                 signals,
-                command,
+                job: Job::new(command),
                 child,
                 child_is: ChildIs::Starting,
                 ends: Ends::ByItself,
@@ -110,7 +110,7 @@ fn wait_for_start(channel: &OwnedFd, command: Pid, task: Task<'_>) -> nix::Resul
 struct Watch<'a> {
     channel: &'a OwnedFd,
     signals: SignalFd,
-    command: Pid,
+    job: Job,
     child: Pid,
     child_is: ChildIs,
     ends: Ends,
@@ -131,6 +131,8 @@ enum ChildIs {
     /// It runs, but orders may wait that were given before it did.
     Starting,
     Running,
+    /// Its status was asked for: the number may be another's by now.
+    Gone,
 }
 
 /// The child and all its descendants are being stopped.
@@ -156,6 +158,9 @@ enum Left {
     Nobody { status: u8 },
 }
 
+/// How often to look for signals to a command that we stopped. Nothing wakes us when one comes.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 const KILLED: u8 = 128 + libc::SIGKILL as u8;
 
 impl Watch<'_> {
@@ -166,10 +171,15 @@ impl Watch<'_> {
             if let Command::HungUp = self.obey() {
                 return self.end_all();
             }
-            self.child_is = ChildIs::Running;
+            if self.child_is == ChildIs::Starting {
+                self.child_is = ChildIs::Running;
+            }
+            self.job.go_on_if_asked_to_end();
             let kill_at = self.stop.and_then(|stop| stop.kill_at);
+            let look_at = self.job.is_stopped().then(|| Instant::now() + LOOK_EVERY);
             let fds = [self.channel.as_fd(), self.signals.as_fd()];
-            if sleep(&fds, kill_at).is_err() || kill_at.is_some_and(|at| at <= Instant::now()) {
+            let wake_at = [kill_at, look_at].into_iter().flatten().min();
+            if sleep(&fds, wake_at).is_err() || kill_at.is_some_and(|at| at <= Instant::now()) {
                 return self.end_all();
             }
             if let Left::Nobody { status } = self.reap() {
@@ -183,12 +193,15 @@ impl Watch<'_> {
         loop {
             match orders::receive(self.channel) {
                 Ok(Received::Nothing) => return Command::Listens,
-                Ok(Received::Message(Order::Pass(signal), _)) => self.pass(signal),
+                Ok(Received::Message(Order::Pass(signal), _)) => {
+                    self.signal_child(signal);
+                    self.end_when_asked(signal);
+                }
                 Ok(Received::Message(Order::MakeUpFor(signal), _)) => {
                     if self.child_is == ChildIs::Starting {
-                        self.pass(signal);
+                        self.signal_child(signal);
                     }
-                    self.note(signal);
+                    self.end_when_asked(signal);
                 }
                 Ok(Received::Message(Order::Stop { grace }, _)) => {
                     self.stop(grace, None);
@@ -201,7 +214,8 @@ impl Watch<'_> {
         }
     }
 
-    fn end_all(&self) -> u8 {
+    fn end_all(&mut self) -> u8 {
+        self.job.go_on();
         descendants::end_all();
         self.stop.and_then(|stop| stop.status).unwrap_or(KILLED)
     }
@@ -210,7 +224,14 @@ impl Watch<'_> {
         self.hear();
         let mut is_left_alone = false;
         loop {
-            match process::reap() {
+            let reaped = process::reap();
+            if let Reaped::Ended(pid, _) | Reaped::Killed(pid, _) = reaped
+                && pid == self.child
+            {
+                self.child_is = ChildIs::Gone;
+                self.job.go_on();
+            }
+            match reaped {
                 Reaped::Ended(pid, status) | Reaped::Killed(pid, status)
                     if pid == self.child && self.stop.is_some() =>
                 {
@@ -229,10 +250,8 @@ impl Watch<'_> {
                     self.stop(self.grace, Some(status));
                     is_left_alone = true;
                 }
-                Reaped::Stopped(pid, by) if pid == self.child => self.stop_command(by),
-                Reaped::Continued(pid) if pid == self.child => {
-                    self.signal_command(Signal::SIGCONT);
-                }
+                Reaped::Stopped(pid, by) if pid == self.child => self.job.child_stopped(by),
+                Reaped::Continued(pid) if pid == self.child => self.job.go_on(),
                 // Orphans: we are only here to end them, not to tell of them.
                 Reaped::Ended(..)
                 | Reaped::Killed(..)
@@ -268,33 +287,20 @@ impl Watch<'_> {
         }
     }
 
-    /// A shell looks at the command, not at the child: when job control stops the child, the
-    /// command must stop too. It does not stop by itself, because only the warden knows in which
-    /// order the child stopped and went on.
-    fn stop_command(&self, by: i32) {
-        if [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&by) {
-            self.signal_command(Signal::SIGSTOP);
-        }
-    }
-
-    fn signal_command(&self, signal: Signal) {
-        let command = Handle::of(self.command);
-        // Still our parent: so the number was its own when we took hold of it.
-        if let Some(command) = command.filter(|_| getppid() == self.command) {
-            command.signal(signal);
-        }
-    }
-
-    fn pass(&mut self, signal: Signal) {
+    /// The child has got this signal. If it asks the child to end, a stopped child must go on to see
+    /// it; to one that runs, this is no news.
+    fn end_when_asked(&mut self, signal: Signal) {
         self.note(signal);
-        if self.stop.is_none_or(|stop| stop.status.is_none()) {
+        if asks_to_end(signal) {
+            self.signal_child(Signal::SIGCONT);
+        }
+    }
+
+    fn signal_child(&self, signal: Signal) {
+        if self.child_is != ChildIs::Gone {
             // Not reaped yet, so the number is still its own, and the signal can only be allowed
             // or not.
             let _ = kill(self.child, signal);
-            if asks_to_end(signal) {
-                // A stopped child must go on to see it; to one that runs, this is no news.
-                let _ = kill(self.child, Signal::SIGCONT);
-            }
         }
     }
 

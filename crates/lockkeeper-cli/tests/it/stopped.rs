@@ -1,7 +1,10 @@
 //! Stopping and going on: of the command, of its child, and while it waits.
 
 use lab::redis::Server;
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill, killpg},
+    unistd::Pid,
+};
 
 use crate::support::{Place, Running, code, is_alive, is_stopped, send, until};
 
@@ -81,6 +84,88 @@ fn a_stopped_command_ends_in_its_own_way_and_leaves_nothing_stopped_behind() {
     until("the signal has ended it", || !holder.is_running());
     assert_eq!(code(&holder.end()), 9);
     assert!(!place.pids("pids").into_iter().any(is_alive) && !place.is_busy());
+}
+
+/// A holder as a job, and its child, both stopped as Ctrl-Z does it.
+fn stopped_job(place: &Place, script: &str) -> (Running, i32) {
+    let script = format!("echo $$ > pid; {script}");
+    let holder = place.spawn_as_job(&["run", "k", "--", "sh", "-c", &script]);
+    until("the command has started", || place.path("started").exists());
+    let child = place.pids("pid")[0];
+    stop(&holder, child);
+    (holder, child)
+}
+
+fn stop(holder: &Running, child: i32) {
+    send(child, Signal::SIGTSTP);
+    until("the child has stopped", || is_stopped(child));
+    until("we have stopped", || is_stopped(holder.pid()));
+}
+
+#[test]
+fn a_child_that_ends_while_it_is_stopped_leaves_no_lock_behind() {
+    for ends in [&[Signal::SIGKILL][..], &[Signal::SIGTERM, Signal::SIGCONT]] {
+        let place = Place::new();
+        let (mut holder, child) = stopped_job(&place, "touch started; exec sleep 600");
+        for signal in ends {
+            send(child, *signal);
+        }
+        until("we have ended, too", || !holder.is_running());
+        assert_eq!(code(&holder.end()), 128 + ends[0] as i32);
+        assert!(!place.is_busy());
+    }
+}
+
+#[test]
+fn what_a_stopped_child_leaves_behind_does_not_keep_us_stopped() {
+    let place = Place::new();
+    let script =
+        "setsid sleep 600 & echo $! > left; touch started; until test -e go; do sleep 0.01; done";
+    let (mut holder, child) = stopped_job(&place, script);
+    send(child, Signal::SIGKILL);
+    until("we have ended, too", || !holder.is_running());
+    assert_eq!(code(&holder.end()), 137);
+    assert!(!place.pids("left").into_iter().any(is_alive) && !place.is_busy());
+}
+
+#[test]
+fn a_signal_to_the_whole_group_ends_a_stopped_job() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+        let place = Place::new();
+        let (mut holder, _) = stopped_job(&place, "touch started; exec sleep 600");
+        killpg(Pid::from_raw(holder.pid()), signal).unwrap();
+        until("the signal has ended us", || !holder.is_running());
+        assert_eq!(code(&holder.end()), 128 + signal as i32);
+        assert!(!place.is_busy());
+    }
+}
+
+#[test]
+fn a_signal_to_us_ends_a_stopped_job() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+        let place = Place::new();
+        let (mut holder, child) = stopped_job(&place, "touch started; exec sleep 600");
+        holder.signal(signal);
+        until("the signal has ended us", || !holder.is_running());
+        assert_eq!(code(&holder.end()), 128 + signal as i32);
+        assert!(!is_alive(child) && !place.is_busy());
+    }
+}
+
+#[test]
+fn a_stopped_child_that_is_killed_after_the_grace_takes_us_along() {
+    let place = Place::new();
+    let script =
+        "trap 'touch asked' TERM; echo $$ > pid; touch started; while :; do sleep 0.01; done";
+    let words = ["run", "--grace", "2s", "k", "--", "sh", "-c", script];
+    let mut holder = place.spawn_as_job(&words);
+    until("the command has started", || place.path("started").exists());
+    place.remove_lock_file();
+    until("it was asked to end", || place.path("asked").exists());
+    // On a slow machine the grace may be over before it has stopped.
+    let _ = kill(Pid::from_raw(place.pids("pid")[0]), Signal::SIGTSTP);
+    until("the grace is over and we have ended", || !holder.is_running());
+    assert_eq!(code(&holder.end()), 79);
 }
 
 /// Two in line behind a holder, and the first of them is told to stop.

@@ -7,7 +7,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 
-use crate::support::{LOCKKEEPER, Place, code, command, until};
+use crate::support::{LOCKKEEPER, Place, code, command, is_stopped, send, until};
 
 /// Runs `lockkeeper` on a terminal of its own; what is written to its stdin is typed there.
 fn on_terminal(place: &Place, args: &str) -> Child {
@@ -35,6 +35,21 @@ fn what_the_terminal_sends_reaches_the_command_once() {
     let output = script.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     assert_eq!(place.read("got"), "INT\n".repeat(3));
+}
+
+#[test]
+fn an_interrupt_at_the_terminal_ends_a_command_that_is_stopped() {
+    let place = Place::new();
+    place.write("stay.sh", "echo $$ > pid; touch started; exec sleep 600");
+    let mut script = on_terminal(&place, "run k -- sh stay.sh");
+    until("the command runs", || place.path("started").exists());
+    let child = place.pids("pid")[0];
+    send(child, Signal::SIGSTOP);
+    until("it has stopped", || is_stopped(child));
+    script.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+    until("it has ended", || script.try_wait().unwrap().is_some());
+    assert_eq!(script.wait().unwrap().code(), Some(128 + Signal::SIGINT as i32));
+    assert!(!place.is_busy());
 }
 
 #[test]
