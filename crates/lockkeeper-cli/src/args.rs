@@ -83,7 +83,8 @@ pub(crate) enum Command {
     #[command(after_long_help = exit::help())]
     Run {
         /// Give up after this time, for example 90s: with exit 76 if the lock is still busy, with 69 if the
-        /// engine does not answer; 0s is one attempt
+        /// engine does not answer, which then gets up to 500ms more to take back what was asked of it; 0s is
+        /// one attempt
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         within: Option<Duration>,
 

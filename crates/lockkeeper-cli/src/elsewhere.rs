@@ -41,6 +41,15 @@ impl Post {
         Ok(block_on(work))
     }
 
+    /// The same: only the library's own limits hold here.
+    pub(crate) fn wait_at_most<F: Future>(
+        &self,
+        _limit: Option<Duration>,
+        work: F,
+    ) -> Result<Option<F::Output>, Failure> {
+        Ok(Some(block_on(work)))
+    }
+
     /// The same: nothing ends us first here.
     pub(crate) fn see_through<F: Future>(&self, work: F) -> Result<F::Output, Failure> {
         Ok(block_on(work))
@@ -61,6 +70,7 @@ impl Post {
         _locks: &Locks,
         _url: Option<&str>,
         _key: &str,
+        _limit: Option<Duration>,
     ) -> Result<(), Failure> {
         Ok(())
     }

@@ -19,6 +19,9 @@ use crate::{
     post::Post,
 };
 
+/// How long an engine has at least, also after a limit, to take back what was asked of it.
+const TO_SETTLE: Duration = Duration::from_millis(500);
+
 /// How long to stand in line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
@@ -34,6 +37,14 @@ impl Patience {
             // One attempt has no time of its own, and there is none without a connection.
             Self::Waits | Self::Tries | Self::Within(Duration::ZERO) => DEFAULT_CONNECT_WITHIN,
             Self::Within(limit) => limit.min(DEFAULT_CONNECT_WITHIN),
+        }
+    }
+
+    /// What is left of a limit; one attempt has none.
+    fn rest(self, begun_at: Instant) -> Option<Duration> {
+        match self {
+            Self::Waits | Self::Tries | Self::Within(Duration::ZERO) => None,
+            Self::Within(limit) => Some(limit.saturating_sub(begun_at.elapsed())),
         }
     }
 }
@@ -85,7 +96,9 @@ pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<
     let guard =
         take(&post, &locks, &lock, (url, hold), (patience, begun_at)).or_else(|failure| {
             // An engine that was asked may grant it yet, or keep our place in line, and we are about to end.
-            post.see_through(locks.settle())?;
+            // What is not through in time is lost with us: that is what the lease is for.
+            let rest = patience.rest(begun_at).map(|rest| rest.max(TO_SETTLE));
+            post.wait_at_most(rest, locks.settle())?;
             Err(failure)
         })?;
     // Nothing of the command may run on when the guard is dropped.
@@ -122,19 +135,24 @@ fn take(
             Some(guard) => Ok(guard),
             None => {
                 let (key, place) = (&hold.key, locks.place());
-                let busy = format!("{key:?} at {place} is busy{}", holder(post, locks, hold)?);
+                let busy =
+                    format!("{key:?} at {place} is busy{}", holder(post, locks, hold, None)?);
                 Err(Failure::new(Exit::Busy, busy))
             }
         };
     }
-    post.check_outer_runs(locks, url, &hold.key)?;
+    post.check_outer_runs(locks, url, &hold.key, patience.rest(begun_at))?;
     // Somebody is watching: tell what we wait for.
     if std::io::stderr().is_terminal() {
-        if let Some(guard) = post.wait_for(lock.try_acquire())?? {
-            return Ok(guard);
-        }
         let (key, place) = (&hold.key, locks.place());
-        message::say(&format!("waiting for {key:?} at {place}{}", holder(post, locks, hold)?));
+        match post.wait_at_most(patience.rest(begun_at), lock.try_acquire())?.transpose()? {
+            Some(Some(guard)) => return Ok(guard),
+            Some(None) => {
+                let holder = holder(post, locks, hold, patience.rest(begun_at))?;
+                message::say(&format!("waiting for {key:?} at {place}{holder}"));
+            }
+            None => return Err(silent(key, &place)),
+        }
     }
     Ok(match patience {
         Patience::Within(limit) => post
@@ -148,6 +166,12 @@ fn take(
     })
 }
 
+/// The limit is over, and the engine has not answered.
+pub(crate) fn silent(key: &str, place: &str) -> Failure {
+    let message = format!("cannot take {key:?} at {place}: no answer in the time there was");
+    Failure::new(Exit::Unreachable, message)
+}
+
 fn still_busy(key: &str, place: &str, limit: Duration) -> Failure {
     let busy = match limit {
         Duration::ZERO => "is busy".into(),
@@ -157,10 +181,15 @@ fn still_busy(key: &str, place: &str, limit: Duration) -> Failure {
 }
 
 /// `, held by …`, if that can be found out.
-fn holder(post: &Post, locks: &Locks, hold: &Hold) -> Result<String, Failure> {
+fn holder(
+    post: &Post,
+    locks: &Locks,
+    hold: &Hold,
+    limit: Option<Duration>,
+) -> Result<String, Failure> {
     // An engine that cannot tell is no reason to fail: this is a courtesy.
-    let who = post.wait_for(locks.who(&hold.key))?.ok();
-    let holder = who.and_then(|who| who.holder);
+    let who = post.wait_at_most(limit, locks.who(&hold.key))?;
+    let holder = who.and_then(|who| who.ok()?.holder);
     Ok(holder.map_or(String::new(), |holder| format!(", {}", message::held_by(&holder))))
 }
 

@@ -21,7 +21,7 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use lockkeeper::{ErrorKind, Guard, Locks};
@@ -48,7 +48,7 @@ use crate::{
     args::{Hold, OnLoss},
     exit::{Exit, Failure},
     message,
-    run::Ending,
+    run::{Ending, silent},
 };
 
 pub(crate) use self::signals::survive_broken_pipes;
@@ -90,12 +90,14 @@ impl Post {
         locks: &Locks,
         url: Option<&str>,
         key: &str,
+        limit: Option<Duration>,
     ) -> Result<(), Failure> {
         let outer = Outer::all_with(key);
         if outer.is_empty() {
             return Ok(());
         }
-        let who = self.wait_for(locks.who(key))?;
+        let who = self.wait_at_most(limit, locks.who(key))?;
+        let who = who.ok_or_else(|| silent(key, &locks.place()))?;
         match outer.iter().find(|outer| outer.holds(url, &who)) {
             None => Ok(()),
             Some(Outer { pid, .. }) => {
@@ -115,6 +117,30 @@ impl Post {
             match self.drive(work.as_mut())? {
                 Driven::Done(output) => return Ok(output),
                 Driven::Halted => halt(),
+            }
+        }
+    }
+
+    /// The same for so long at most; nothing, if the time was over first. Without a limit it is `wait_for`.
+    pub(crate) fn wait_at_most<F: Future>(
+        &self,
+        limit: Option<Duration>,
+        work: F,
+    ) -> Result<Option<F::Output>, Failure> {
+        let mut work = pin!(work);
+        let waker = Waker::from(self.bell.clone());
+        let end_at = limit.and_then(|limit| Instant::now().checked_add(limit));
+        loop {
+            if let Poll::Ready(output) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Ok(Some(output));
+            }
+            let rest = end_at.map(|at| at.saturating_duration_since(Instant::now()));
+            if rest == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            self.sleep(rest)?;
+            if let Told::Stop = self.obey_signals()? {
+                halt();
             }
         }
     }

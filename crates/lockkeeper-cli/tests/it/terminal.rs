@@ -5,6 +5,7 @@ use std::{
     process::{Child, Stdio},
 };
 
+use lab::redis::Server;
 use nix::sys::signal::Signal;
 
 use crate::support::{LOCKKEEPER, Place, code, command, is_stopped, send, until};
@@ -84,4 +85,20 @@ fn an_interrupt_at_the_terminal_ends_the_wait() {
     assert_eq!(script.wait().unwrap().code(), Some(128 + Signal::SIGINT as i32));
     assert!(!place.path("ran").exists());
     drop(holder);
+}
+
+#[test]
+fn a_limit_holds_at_a_terminal_when_the_server_does_not_answer() {
+    let server = Server::start().unwrap();
+    server.command(&["CLIENT", "PAUSE", "60000", "WRITE"]).unwrap();
+    let place = Place::with_locks_at(server.url());
+    let mut script = on_terminal(&place, "run --within 300ms k -- touch ran");
+    let keyboard = script.stdin.take();
+    let output = script.wait_with_output().unwrap();
+    drop(keyboard);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{said:?}");
+    // Not the longer time that the library gives an engine.
+    assert!(said.contains("no answer in the time there was"), "{said:?}");
+    assert!(!place.path("ran").exists());
 }
