@@ -52,7 +52,8 @@ pub(crate) enum Command {
     ///
     /// The command gets LOCKKEEPER_KEY and LOCKKEEPER_FENCE in its environment, keeps the
     /// terminal, the standard streams and the process group, and its exit status becomes ours.
-    /// Signals sent to lockkeeper are passed on to it; after SIGTERM, SIGHUP, SIGINT and SIGQUIT, also
+    /// SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU and SIGCONT
+    /// sent to lockkeeper are passed on to it; any other signal that ends lockkeeper is as SIGKILL. After SIGTERM, SIGHUP, SIGINT and SIGQUIT, also
     /// those of a terminal, it gets SIGCONT, so that they end it also while it is stopped. After Ctrl-Z
     /// this takes up to a second. If lockkeeper itself was stopped with SIGSTOP, or while it waits for
     /// the lock, it acts on them only when it gets SIGCONT; a signal sent to the stopped command alone

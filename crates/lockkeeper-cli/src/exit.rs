@@ -36,7 +36,10 @@ const OWN: [(Exit, &str); 9] = [
         Exit::Refused,
         "refused or not supported: rights, a foreign file, a folder not ours, a key that an outer run holds",
     ),
-    (Exit::Lost, "the lock was lost while the command ran, and the command was stopped"),
+    (
+        Exit::Lost,
+        "the lock was lost while the command ran; the command was stopped, or had already ended",
+    ),
     (Exit::CannotExecute, "the command was found but cannot be executed"),
     (Exit::NotFound, "the command was not found"),
 ];
