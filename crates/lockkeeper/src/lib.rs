@@ -2,48 +2,15 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // In reading order: what users see, then how it is done, then the contract, then the engines.
-pub mod blocking;
-mod error;
-pub mod event;
-mod guard;
-mod key;
-mod lock;
-mod locks;
-pub mod observe;
-mod owner;
-mod several;
-#[cfg_attr(
-    not(feature = "redis"),
-    allow(dead_code, reason = "only engines with servers need all of it")
-)]
-mod url;
-
-mod alarm;
-mod ask;
-mod at_hand;
-mod book;
-mod caught;
-pub mod clock;
-mod errand;
-mod fork;
-mod give_back;
-mod held;
-mod limit;
+mod api;
 mod line;
-mod mood;
-mod next_look;
-mod partings;
-mod release;
-mod roll;
-mod seat;
-mod steward;
+pub mod observe;
+mod time;
 #[cfg_attr(
     not(feature = "redis"),
     allow(dead_code, reason = "only engines with servers need all of it")
 )]
-mod sync;
-mod ticket;
-mod turn;
+mod tools;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -61,13 +28,19 @@ pub mod __private {
 #[cfg(feature = "macros")]
 pub use lockkeeper_macros::locked;
 
+#[doc(inline)]
+pub use crate::{api::blocking, engine::event, time::clock};
 pub use crate::{
-    error::{Call, Error, ErrorKind, Result},
-    guard::{Guard, Loss},
-    key::Key,
-    lock::{LONGEST_LABEL, LONGEST_TTL, Lock, SHORTEST_TTL},
-    locks::{DEFAULT_ANSWER_WITHIN, DEFAULT_CONNECT_WITHIN, DEFAULT_TTL, Locks, LocksBuilder},
-    owner::Owner,
-    several::{Guards, Several},
-    url::without_secrets,
+    api::{
+        guard::{Guard, Loss},
+        lock::{LONGEST_LABEL, LONGEST_TTL, Lock, SHORTEST_TTL},
+        locks::{DEFAULT_ANSWER_WITHIN, DEFAULT_CONNECT_WITHIN, DEFAULT_TTL, Locks, LocksBuilder},
+        owner::Owner,
+        several::{Guards, Several},
+    },
+    engine::{
+        error::{Call, Error, ErrorKind, Result},
+        key::Key,
+    },
+    tools::url::without_secrets,
 };

@@ -3,9 +3,8 @@
 use std::{fmt, future::ready};
 
 use crate::{
-    blocking,
-    error::{Error, ErrorKind, Result},
-    guard::Guard,
+    api::{blocking, guard::Guard},
+    engine::error::{Error, ErrorKind, Result},
 };
 
 /// A [`Result`] that can carry an [`Error`]: what a locked function returns.

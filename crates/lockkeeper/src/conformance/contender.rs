@@ -6,9 +6,8 @@ use futures_lite::future;
 
 use super::room::{Finding, Room, Stop};
 use crate::{
-    clock::Moment,
-    engine::{Attempt, Claim, Lease, Released, Standing},
-    error::Result,
+    engine::{Attempt, Claim, Lease, Released, Standing, error::Result},
+    time::clock::Moment,
 };
 
 /// The pause of a contender that asks again and again.

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{engine::Engine, engines, error::Result, key::Key};
+use crate::{
+    engine::{Engine, error::Result, key::Key},
+    engines,
+};
 
 /// A place where locks live, and what can be done to it for a test.
 #[async_trait]
@@ -80,5 +83,5 @@ pub trait Neighbour: Send {
 /// # Errors
 /// As [`Locks::connect`](crate::Locks::connect).
 pub async fn open(url: &str) -> Result<Box<dyn Engine>> {
-    engines::open(Some(url), crate::clock::Clock::default().now()).await
+    engines::open(Some(url), crate::time::clock::Clock::default().now()).await
 }

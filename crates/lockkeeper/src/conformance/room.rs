@@ -12,12 +12,16 @@ use super::{
     lab::{Ability, Lab, Neighbour},
 };
 use crate::{
-    alarm::{Alarms, Attention},
-    clock::Clock,
-    engine::{Engine, Expiry, Fencing, OwnerId, Profile, Reach, Request},
-    error::{Error, Result},
-    key::Key,
-    locks::Locks,
+    api::locks::Locks,
+    engine::{
+        Engine, Expiry, Fencing, OwnerId, Profile, Reach, Request,
+        error::{Error, Result},
+        key::Key,
+    },
+    time::{
+        alarm::{Alarms, Attention},
+        clock::Clock,
+    },
 };
 
 /// A ttl that no rule waits for.
@@ -96,7 +100,7 @@ impl<'a> Room<'a> {
     /// also when the machine is busy.
     pub(super) fn short_ttl(&self) -> Duration {
         let at_least = match self.profile.reach {
-            Reach::Process | Reach::Machine => crate::lock::SHORTEST_TTL,
+            Reach::Process | Reach::Machine => crate::api::lock::SHORTEST_TTL,
             Reach::Network => Duration::from_secs(1),
         };
         match self.profile.expiry {

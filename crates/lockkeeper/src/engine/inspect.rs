@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Moment;
-use crate::{error::Result, key::Key};
+use super::{Moment, error::Result, key::Key};
 
 /// Looks at locks without disturbing them. Each look is told the moment, as every call of the contract is.
 #[async_trait]

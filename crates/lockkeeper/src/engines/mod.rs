@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use crate::{
-    engine::{Engine, Moment},
-    error::{Call, Error, Result},
-    url::Url,
+    engine::{
+        Engine, Moment,
+        error::{Call, Error, Result},
+    },
+    tools::url::Url,
 };
 
 #[cfg(all(feature = "file", target_os = "linux"))]

@@ -1,10 +1,9 @@
 //! When nobody asks for a line any more.
 
-use super::{Line, LineRecord, state::Stage};
+use super::{Line, LineRecord, seat::Answer, state::Stage};
 use crate::{
-    error::Error,
-    seat::Answer,
-    sync::{locked, wake},
+    engine::error::Error,
+    tools::sync::{locked, wake},
 };
 
 impl Line {

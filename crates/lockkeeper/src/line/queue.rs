@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use super::seat::{OwnerNumber, Seat};
 use crate::{
     engine::Patience,
-    roll::{Place, Roll},
-    seat::{OwnerNumber, Seat},
+    tools::roll::{Place, Roll},
 };
 
 /// The seats in order of arrival, and by owner: the tasks of an owner come in together.
@@ -90,7 +90,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seat::Wish;
+    use crate::line::seat::Wish;
 
     fn seat(owner: Option<OwnerNumber>) -> Arc<Seat> {
         let patience = Patience::Waits;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::{clock::Moment, seat::OwnerNumber};
+use super::seat::OwnerNumber;
+use crate::time::clock::Moment;
 
 /// Who shares a turn, and until when.
 #[derive(Debug)]

@@ -2,17 +2,20 @@
 
 use std::{sync::Arc, task::Waker, time::Duration};
 
-use super::{Spare, queue::Queue, sharing::Sharing};
-use crate::{
-    at_hand::AtHand,
-    clock::{Clock, Rough},
-    engine::Patience,
-    error::Error,
-    guard::Loss,
+use super::{
+    Spare,
+    errand::at_hand::AtHand,
     held::Held,
+    queue::Queue,
     seat::{Answer, Wish},
-    sync::wake,
+    sharing::Sharing,
     turn::Turn,
+};
+use crate::{
+    api::guard::Loss,
+    engine::{Patience, error::Error},
+    time::clock::{Clock, Rough},
+    tools::sync::wake,
 };
 
 #[derive(Debug)]

@@ -3,18 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Line,
+    Line, errand,
+    held::{Held, Taken},
     state::{Stage, Tenure, Word},
 };
 use crate::{
-    clock::{Moment, Rough},
-    engine::{Claim, Grant, Lease},
-    errand,
-    error::Error,
-    event::Event,
-    guard::Loss,
-    held::{Held, Taken},
-    sync::locked,
+    api::guard::Loss,
+    engine::{Claim, Grant, Lease, error::Error, event::Event},
+    time::clock::{Moment, Rough},
+    tools::sync::locked,
 };
 
 /// How long one process may pass a key on among its own tasks before it asks the engine again,
@@ -57,7 +54,7 @@ pub(crate) enum Why {
 pub(crate) enum Ended {
     /// The hold serves another turn.
     GoesOn,
-    /// Nobody here may have it next: the hold must be [released](crate::give_back::release).
+    /// Nobody here may have it next: the hold must be [released](crate::line::errand::give_back::release).
     Last,
     /// The hold was lost before.
     Lost,

@@ -1,6 +1,6 @@
 //! Events for whoever collects `tracing` events.
 
-use crate::event::{Event, Observer};
+use crate::engine::event::{Event, Observer};
 
 /// Emits every [`Event`] through `tracing`, under the target `lockkeeper`: losses and trouble as
 /// warnings, the rest for debugging.

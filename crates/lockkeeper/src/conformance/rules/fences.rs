@@ -9,8 +9,7 @@ use crate::{
         contender::Won,
         room::{Finding, Room},
     },
-    engine::Profile,
-    key::Key,
+    engine::{Profile, key::Key},
 };
 
 pub(super) const RULES: &[Rule] = &[

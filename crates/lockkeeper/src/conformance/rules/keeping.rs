@@ -8,8 +8,7 @@ use crate::{
         Rule,
         room::{Finding, Room, Stop, ensure},
     },
-    engine::{Lease, Patience, Request, Standing},
-    key::Key,
+    engine::{Lease, Patience, Request, Standing, key::Key},
 };
 
 pub(super) const RULES: &[Rule] = &[

@@ -6,8 +6,7 @@ use crate::{
         Rule,
         room::{Finding, Room, ensure},
     },
-    engine::{Patience, Request},
-    key::Key,
+    engine::{Patience, Request, key::Key},
 };
 
 pub(super) const RULES: &[Rule] = &[

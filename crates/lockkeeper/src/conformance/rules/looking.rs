@@ -8,8 +8,7 @@ use crate::{
         Rule,
         room::{Finding, Room, Stop, ensure},
     },
-    engine::{Fairness, Inspector, Party, Who},
-    key::Key,
+    engine::{Fairness, Inspector, Party, Who, key::Key},
 };
 
 pub(super) const RULES: &[Rule] = &[

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::{always, rule, whole::soon, with_leases};
 use crate::{
+    api::guard::Guard,
     conformance::{
         Rule,
         room::{Finding, Room, Stop, able, ensure},
     },
-    error::ErrorKind,
-    guard::Guard,
+    engine::error::ErrorKind,
 };
 
 pub(super) const RULES: &[Rule] = &[

@@ -8,8 +8,7 @@ use crate::{
         Neighbour, Rule,
         room::{Finding, Room, Stop, ensure},
     },
-    engine::{Expiry, Profile},
-    key::Key,
+    engine::{Expiry, Profile, key::Key},
 };
 
 pub(super) const RULES: &[Rule] = &[

@@ -11,15 +11,14 @@ use std::{
 
 use super::{always, rule};
 use crate::{
-    blocking::block_on,
-    clock::{Clock, Moment},
+    api::{blocking::block_on, locks::Locks},
     conformance::{
         Rule,
         room::{Finding, Room, Stop, ensure},
     },
-    error::{Error, Result},
-    locks::Locks,
-    sync::Flag,
+    engine::error::{Error, Result},
+    time::clock::{Clock, Moment},
+    tools::sync::Flag,
 };
 
 pub(super) const RULES: &[Rule] = &[rule!(

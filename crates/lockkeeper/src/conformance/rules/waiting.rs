@@ -103,7 +103,10 @@ async fn everyone_in_line_is_told_in_turn(room: &Room<'_>) -> Finding {
 }
 
 /// Lets several enter and be told busy, one after the other.
-async fn line_up<'a>(room: &'a Room<'_>, key: &crate::key::Key) -> Finding<Vec<Contender<'a>>> {
+async fn line_up<'a>(
+    room: &'a Room<'_>,
+    key: &crate::engine::key::Key,
+) -> Finding<Vec<Contender<'a>>> {
     const NAMES: [&str; N_WAITERS] =
         ["the first in line", "the second", "the third", "the fourth", "the fifth"];
     let mut waiters = Vec::new();

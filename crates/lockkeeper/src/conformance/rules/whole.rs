@@ -11,7 +11,7 @@ use crate::{
         Rule,
         room::{Finding, Room, Stop, ensure},
     },
-    error::ErrorKind,
+    engine::error::ErrorKind,
 };
 
 pub(super) const RULES: &[Rule] = &[

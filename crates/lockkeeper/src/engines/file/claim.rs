@@ -15,8 +15,8 @@ use super::{
         wait::{Ending, Wait, Work},
     },
 };
-use crate::{
-    engine::{Attempt, Claim, Grant, Lease, Moment, Order, Patience, Released, Request, Standing},
+use crate::engine::{
+    Attempt, Claim, Grant, Lease, Moment, Order, Patience, Released, Request, Standing,
     error::Result,
 };
 

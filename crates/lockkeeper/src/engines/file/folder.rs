@@ -22,7 +22,7 @@ use nix::{
 };
 
 use super::{disk::network, failed};
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::error::{Error, ErrorKind, Result};
 
 #[derive(Debug)]
 pub(super) struct Folder {

@@ -18,8 +18,8 @@ use super::{
         ranges::{ALL, LOCK, PLACES, Tried, taken},
     },
 };
-use crate::{
-    engine::{Inspector, Listed, Moment, Party, Who},
+use crate::engine::{
+    Inspector, Listed, Moment, Party, Who,
     error::{ErrorKind, Result},
     key::Key,
 };

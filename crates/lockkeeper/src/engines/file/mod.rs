@@ -21,18 +21,21 @@ use std::{
 use nix::libc;
 
 use self::{
-    claim::FileClaim, folder::Folder, holds::Holds, open_file::OpenFile, pool::Pool,
-    queue::crew::Crew, queue::ranges::Tried,
+    claim::FileClaim,
+    folder::Folder,
+    holds::Holds,
+    open_file::OpenFile,
+    pool::Pool,
+    queue::{crew::Crew, ranges::Tried},
 };
 use crate::{
     engine::{
         Answers, Claim, Engine, Expiry, Fairness, Fencing, Inspector, Moment, Profile, Reach,
         Request, Wake,
+        error::{Error, ErrorKind, Result},
+        key::Key,
     },
-    error::{Error, ErrorKind, Result},
-    fork::Origin,
-    key::Key,
-    sync::locked,
+    tools::{fork::Origin, sync::locked},
 };
 
 /// The engine's name in errors, events and `who`.

@@ -26,8 +26,8 @@ use super::{
         ranges::{ALL, LOCK, Tried, give_back, try_take},
     },
 };
-use crate::{
-    engine::{Moment, Order},
+use crate::engine::{
+    Moment, Order,
     error::{Error, Result},
     key::Key,
 };

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::open_file::OpenFile;
-use crate::{key::Key, sync::locked};
+use crate::{engine::key::Key, tools::sync::locked};
 
 /// So many files stay open unused; then the one unused for longest goes.
 const MAX_IDLE: usize = 256;

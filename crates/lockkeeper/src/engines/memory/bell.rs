@@ -6,7 +6,7 @@ use std::{
     task::{Poll, Waker},
 };
 
-use crate::sync::{keep_waker, locked, wake};
+use crate::tools::sync::{keep_waker, locked, wake};
 
 /// Remembers one ring until it is heard.
 #[derive(Debug, Default)]

@@ -13,11 +13,9 @@ use crate::{
     engine::{
         Answers, Attempt, Claim, Engine, Expiry, Fairness, Fencing, Grant, Inspector, Lease,
         Listed, Moment, Order, OwnerId, Party, Patience, Profile, Reach, Released, Request,
-        Standing, Wake, Who,
+        Standing, Wake, Who, error::Result, key::Key,
     },
-    error::Result,
-    key::Key,
-    sync::locked,
+    tools::sync::locked,
 };
 
 mod bell;

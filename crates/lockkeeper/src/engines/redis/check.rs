@@ -1,6 +1,6 @@
 //! Whether a server is one to trust with locks, told from what it says about itself.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::error::{Error, ErrorKind, Result};
 
 /// The oldest Redis that has all we use: RESP3 with subscriptions, scripts that replicate effects.
 const OLDEST: (u32, u32) = (6, 2);

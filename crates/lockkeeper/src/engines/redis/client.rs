@@ -26,10 +26,11 @@ use super::{
     together::first_good,
 };
 use crate::{
-    engine::Moment,
-    error::{Error, ErrorKind, Result},
-    sync,
-    url::Host,
+    engine::{
+        Moment,
+        error::{Error, ErrorKind, Result},
+    },
+    tools::{sync, url::Host},
 };
 
 /// How often one call may be sent to another server than before.

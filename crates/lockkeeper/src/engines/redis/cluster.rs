@@ -9,8 +9,8 @@ use super::{
     table::Table,
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
-    url::Host,
+    engine::error::{Error, ErrorKind, Result},
+    tools::url::Host,
 };
 
 /// Asks a node who has which slots.

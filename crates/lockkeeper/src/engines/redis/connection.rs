@@ -24,10 +24,14 @@ use super::{
     resp::Value,
 };
 use crate::{
-    engine::Moment,
-    error::{Error, Result},
-    sync::{is_unattended, keep_waker, locked, wake},
-    url::Host,
+    engine::{
+        Moment,
+        error::{Error, Result},
+    },
+    tools::{
+        sync::{is_unattended, keep_waker, locked, wake},
+        url::Host,
+    },
 };
 
 /// After this long without an answer, a connection gets no new calls: another one is opened.

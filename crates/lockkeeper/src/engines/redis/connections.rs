@@ -20,7 +20,10 @@ use super::{
     handshake::Hello,
     home::Home,
 };
-use crate::{engine::Moment, error::Result, fork::Origin, sync, url::Host};
+use crate::{
+    engine::{Moment, error::Result},
+    tools::{fork::Origin, sync, url::Host},
+};
 
 #[derive(Debug)]
 pub(super) struct Connections {

@@ -14,8 +14,8 @@ use super::{
     stream::Stream,
 };
 use crate::{
-    error::{Error, Result},
-    sync::wake,
+    engine::error::{Error, Result},
+    tools::sync::wake,
 };
 
 /// Opens a connection and drives it to its end, of which everyone who waits is told.

@@ -8,7 +8,7 @@ use std::{
     task::{Poll, Waker},
 };
 
-use crate::sync::{keep_waker, locked, wake};
+use crate::tools::sync::{keep_waker, locked, wake};
 
 /// Remembers the last message until it is taken, and that something happened until it is awaited.
 #[derive(Debug, Default)]

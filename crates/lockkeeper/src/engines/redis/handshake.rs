@@ -17,8 +17,8 @@ use super::{
     tls::Tls,
 };
 use crate::{
-    error::{Error, Result},
-    url::Host,
+    engine::error::{Error, Result},
+    tools::url::Host,
 };
 
 /// What every connection of a client says first.

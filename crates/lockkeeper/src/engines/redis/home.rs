@@ -8,8 +8,8 @@ use std::{
 use tokio::runtime::{Builder, Handle};
 
 use crate::{
-    error::{Error, ErrorKind, Result},
-    sync::{Flag, locked},
+    engine::error::{Error, ErrorKind, Result},
+    tools::sync::{Flag, locked},
 };
 
 /// A thread with a runtime; it starts when first needed and ends with its owner.

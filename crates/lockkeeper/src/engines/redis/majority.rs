@@ -13,7 +13,10 @@ use super::{
     route::{Found, Kind, Shared},
     slot::Slot,
 };
-use crate::{engine::Moment, sync::locked, url::Host};
+use crate::{
+    engine::Moment,
+    tools::{sync::locked, url::Host},
+};
 
 /// Sentinels tell each other of a new primary every 2 seconds: most of them have been told after so long.
 const TOLD_AFTER: Duration = Duration::from_secs(10);

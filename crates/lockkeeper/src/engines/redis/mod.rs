@@ -7,9 +7,8 @@ use self::{
     settings::{Dialect, Settings},
 };
 use crate::{
-    engine::{Engine, Moment},
-    error::Result,
-    url::Url,
+    engine::{Engine, Moment, error::Result},
+    tools::url::Url,
 };
 
 mod behind;

@@ -7,8 +7,8 @@ use std::{
 
 use super::check;
 use crate::{
-    error::{Error, Result},
-    sync::locked,
+    engine::error::{Error, Result},
+    tools::sync::locked,
 };
 
 /// One place among several, for each of which there must be a server of its own.

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use super::resp::Value;
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::error::{Error, ErrorKind, Result};
 
 /// The first error among the replies, if there is one.
 pub(super) fn first_error(replies: &[Value]) -> Option<&str> {

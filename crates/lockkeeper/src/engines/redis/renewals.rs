@@ -20,7 +20,10 @@ use super::{
     slot::Slot,
     together::together,
 };
-use crate::{engine::Moment, error::Result, sync::locked};
+use crate::{
+    engine::{Moment, error::Result},
+    tools::sync::locked,
+};
 
 /// How many locks one script renews: long enough to be cheap, short enough to keep nobody waiting.
 const MOST_AT_ONCE: usize = 100;

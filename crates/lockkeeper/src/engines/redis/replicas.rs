@@ -16,8 +16,8 @@ use super::{
     refusal::{no_error, strange},
     resp::Value,
 };
-use crate::{
-    engine::{Claim, Moment, OwnerId},
+use crate::engine::{
+    Claim, Moment, OwnerId,
     error::{Error, ErrorKind, Result},
 };
 

@@ -10,8 +10,8 @@ use std::{
 
 use super::resp::Value;
 use crate::{
-    error::{Error, Result},
-    sync::{keep_waker, locked, wake},
+    engine::error::{Error, Result},
+    tools::sync::{keep_waker, locked, wake},
 };
 
 /// The replies to one call. Most calls have one or two: those need no room on the heap.
@@ -157,7 +157,7 @@ impl Future for Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocking::block_on;
+    use crate::api::blocking::block_on;
 
     #[test]
     fn an_answer_has_all_its_replies_in_order() {

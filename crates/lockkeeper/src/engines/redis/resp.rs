@@ -1,7 +1,7 @@
 //! The protocol: commands as bytes, bytes as replies (RESP3, and RESP2 where a reply looks the same).
 
 use super::digits::{Digits, leading_number};
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::error::{Error, ErrorKind, Result};
 
 /// A reply.
 #[derive(Clone, Debug, Default, PartialEq)]

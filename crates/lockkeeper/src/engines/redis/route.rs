@@ -30,10 +30,14 @@ use super::{
     watch,
 };
 use crate::{
-    engine::Moment,
-    error::{Error, ErrorKind, Result},
-    sync::{Flag, locked},
-    url::Host,
+    engine::{
+        Moment,
+        error::{Error, ErrorKind, Result},
+    },
+    tools::{
+        sync::{Flag, locked},
+        url::Host,
+    },
 };
 
 /// How many nodes of a cluster are asked at once; the next search asks others. Sentinels are few, and are all asked:

@@ -9,8 +9,8 @@ use super::{
     table::Table,
 };
 use crate::{
-    error::{Error, Result},
-    url::Host,
+    engine::error::{Error, Result},
+    tools::url::Host,
 };
 
 /// The channels on which a sentinel tells that another server is primary: the one that has made it so says it first on

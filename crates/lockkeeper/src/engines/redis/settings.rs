@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use super::{place::Place, tls::Tls};
 use crate::{
-    error::{Error, Result},
-    url::{Host, Secret, Url},
+    engine::error::{Error, Result},
+    tools::url::{Host, Secret, Url},
 };
 
 /// Where the servers are and how they are reached.

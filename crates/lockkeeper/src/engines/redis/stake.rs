@@ -17,11 +17,9 @@ use super::{
     slot::Slot,
     words::millis,
 };
-use crate::{
-    engine::{
-        Answers, Attempt, Fairness, Fencing, Grant, Lease, Moment, Profile, Reach, Released,
-        Request, Standing, Wake,
-    },
+use crate::engine::{
+    Answers, Attempt, Fairness, Fencing, Grant, Lease, Moment, Profile, Reach, Released, Request,
+    Standing, Wake,
     error::{Error, Result},
 };
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::slot::{N_SLOTS, Slot};
-use crate::url::Host;
+use crate::tools::url::Host;
 
 /// The server of each slot.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::driver::gone;
 use crate::{
-    error::{Error, Result},
-    url::Host,
+    engine::error::{Error, Result},
+    tools::url::Host,
 };
 
 /// How to speak TLS to the servers of one URL.

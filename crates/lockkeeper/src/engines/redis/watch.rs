@@ -20,7 +20,10 @@ use super::{
     sentinel,
     stream::Stream,
 };
-use crate::{error::Result, sync::locked, url::Host};
+use crate::{
+    engine::error::Result,
+    tools::{sync::locked, url::Host},
+};
 
 /// How many sentinels are listened to.
 const MOST: usize = 9;

@@ -11,16 +11,18 @@
 use std::{fs::File, io, os::unix::fs::FileExt};
 
 use super::{
-    super::{
-        failed,
-        folder::Folder,
-        queue::ranges::{LOCK, Tried, give_back, try_take},
-    },
     layout::{Contents, Page, RECORD_AT},
     ledger::{above_all, lower},
     record::Record,
 };
-use crate::error::{Error, Result};
+use crate::{
+    engine::error::{Error, Result},
+    engines::file::{
+        failed,
+        folder::Folder,
+        queue::ranges::{LOCK, Tried, give_back, try_take},
+    },
+};
 
 /// The file's name; no key has it, because keys do not begin with a dot.
 pub(in super::super) const NAME: &str = ".floor";

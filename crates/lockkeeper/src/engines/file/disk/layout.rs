@@ -17,7 +17,7 @@ use super::{
     ledger::{self, Slots},
     record::{RECORD_BYTES, Record},
 };
-use crate::key::Key;
+use crate::engine::key::Key;
 
 pub(in super::super) const SLOTS_AT: [usize; 2] = [1024, 1536];
 pub(in super::super) const RECORD_AT: usize = 2048;

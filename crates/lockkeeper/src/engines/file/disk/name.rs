@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::key::Key;
+use crate::engine::key::Key;
 
 /// What every key file ends with.
 pub(in super::super) const SUFFIX: &str = ".lock";

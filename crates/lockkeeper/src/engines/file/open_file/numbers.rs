@@ -2,8 +2,10 @@
 
 use std::{os::unix::fs::FileExt, time::Duration};
 
-use super::{
-    super::{
+use super::{Found, OpenFile};
+use crate::{
+    engine::{Moment, Order, Request, error::Result},
+    engines::file::{
         disk::{
             floor::{Beginning, Change, Floor},
             layout::{Page, RECORD_AT},
@@ -12,11 +14,6 @@ use super::{
         },
         failed,
     },
-    Found, OpenFile,
-};
-use crate::{
-    engine::{Moment, Order, Request},
-    error::Result,
 };
 
 /// How many numbers each grant gets, one for each turn of the line above.

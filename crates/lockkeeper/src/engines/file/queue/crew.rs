@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-use super::{super::interrupt::Interrupt, wait::Wait};
-use crate::sync::locked;
+use super::wait::Wait;
+use crate::{engines::file::interrupt::Interrupt, tools::sync::locked};
 
 /// So many threads may wait at once: blocked in the kernel they use no processor time, but some memory.
 /// Further claims ask now and then.

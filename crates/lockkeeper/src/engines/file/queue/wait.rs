@@ -15,20 +15,20 @@ use std::{
 use nix::errno::Errno;
 
 use super::{
-    super::{
-        failed,
-        folder::Folder,
-        interrupt::{self, Interrupt, Thread},
-        open_file::OpenFile,
-    },
     before,
     crew::Permit,
     join_with_gate,
     ranges::{Bytes, GATE, LOCK, PLACES, give_back, take, watch},
 };
 use crate::{
-    error::{Error, Result},
-    sync::{keep_waker, locked, wake},
+    engine::error::{Error, Result},
+    engines::file::{
+        failed,
+        folder::Folder,
+        interrupt::{self, Interrupt, Thread},
+        open_file::OpenFile,
+    },
+    tools::sync::{keep_waker, locked, wake},
 };
 
 /// A wait, shared by the claim and the thread that serves it.

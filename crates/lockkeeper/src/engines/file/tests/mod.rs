@@ -9,9 +9,9 @@ use futures_lite::future::{block_on, poll_once};
 
 use super::*;
 use crate::{
-    clock::Clock,
     engine::{Attempt, Grant, OwnerId, Patience, Released, Standing},
-    fork::holds_in_child,
+    time::clock::Clock,
+    tools::fork::holds_in_child,
 };
 
 const LONG: Duration = Duration::from_secs(3600);

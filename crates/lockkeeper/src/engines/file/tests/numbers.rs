@@ -2,15 +2,15 @@
 
 use std::{fs::File, os::unix::fs::FileExt};
 
-use super::{
-    super::disk::{
+use super::*;
+use crate::engines::file::{
+    disk::{
         floor,
         layout::{FILE_BYTES, Page, RECORD_AT, SLOTS_AT},
         ledger::lower,
         record::RECORD_BYTES,
     },
-    super::queue::ranges::{LOCK, try_take},
-    *,
+    queue::ranges::{LOCK, try_take},
 };
 
 fn key_file(folder: &Path) -> File {

@@ -4,15 +4,17 @@ use std::{collections::VecDeque, sync::Arc, task::Waker};
 
 use tokio::net::tcp::OwnedWriteHalf;
 
-use super::super::{
-    outbox::{Outbox, Pending, Who, share},
-    refusal::is_unknown_script,
-    reply::Added,
-    resp::Value,
-};
 use crate::{
-    engine::Moment,
-    error::{Error, ErrorKind, Result},
+    engine::{
+        Moment,
+        error::{Error, ErrorKind, Result},
+    },
+    engines::redis::{
+        outbox::{Outbox, Pending, Who, share},
+        refusal::is_unknown_script,
+        reply::Added,
+        resp::Value,
+    },
 };
 
 #[derive(Debug, Default)]
@@ -114,10 +116,8 @@ mod tests {
         task::{Context, Poll},
     };
 
-    use super::{
-        super::super::{call::Call, outbox::Caller, reply::Answer, script::Script},
-        *,
-    };
+    use super::*;
+    use crate::engines::redis::{call::Call, outbox::Caller, reply::Answer, script::Script};
 
     const NOW: Moment = Moment::from_nanos(1);
 

@@ -15,7 +15,13 @@ use std::{
 use async_trait::async_trait;
 
 use super::{
-    super::{
+    Shared,
+    names::Names,
+    packing::{Numbering, PackedAsk, PackedTake, Releasing, TURNS_IF_FREE},
+};
+use crate::{
+    engine::{Attempt, Claim, Grant, Lease, Moment, Released, Request, Standing, error::Result},
+    engines::redis::{
         client::Familiar,
         connection::Connection,
         ear::Ear,
@@ -24,13 +30,6 @@ use super::{
         resp::Value,
         words::{hex, millis},
     },
-    Shared,
-    names::Names,
-    packing::{Numbering, PackedAsk, PackedTake, Releasing, TURNS_IF_FREE},
-};
-use crate::{
-    engine::{Attempt, Claim, Grant, Lease, Moment, Released, Request, Standing},
-    error::Result,
 };
 
 /// How long a place in line lasts without being asked about again; also how long a lock is given to

@@ -4,20 +4,15 @@ use std::{borrow::Cow, time::Duration};
 
 use async_trait::async_trait;
 
-use super::{
-    super::{
+use super::{Native, claim::LONGEST_PLACE};
+use crate::{
+    engine::{Inspector, Listed, Moment, Party, Who, error::Result, key::Key},
+    engines::redis::{
         call::Call,
         connection::Haste,
         refusal::{no_error, strange},
         resp::Value,
     },
-    Native,
-    claim::LONGEST_PLACE,
-};
-use crate::{
-    engine::{Inspector, Listed, Moment, Party, Who},
-    error::Result,
-    key::Key,
 };
 
 /// How many keys one look goes through.

@@ -11,10 +11,8 @@ use super::{
     script::Script,
     settings::{Arrangement, Settings},
 };
-use crate::{
-    engine::{
-        Answers, Claim, Engine, Expiry, Fairness, Fencing, Inspector, Profile, Reach, Request, Wake,
-    },
+use crate::engine::{
+    Answers, Claim, Engine, Expiry, Fairness, Fencing, Inspector, Profile, Reach, Request, Wake,
     error::Result,
 };
 

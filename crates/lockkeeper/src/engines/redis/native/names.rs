@@ -1,13 +1,15 @@
 //! Where the parts of a lock stand at the server.
 
-use super::super::{
-    bits::Bits,
-    resp::push_word,
-    slot::{N_SLOTS, Slot, crc16},
-};
 use crate::{
-    error::{Error, Result},
-    key::Key,
+    engine::{
+        error::{Error, Result},
+        key::Key,
+    },
+    engines::redis::{
+        bits::Bits,
+        resp::push_word,
+        slot::{N_SLOTS, Slot, crc16},
+    },
 };
 
 /// The names of one key: all of them in one slot of a cluster.

@@ -1,13 +1,10 @@
 //! The calls that are sent millions of times, packed with as little ado as can be.
 
-use super::{
-    super::{
-        digits::Digits,
-        resp::{push_header, push_word},
-        script::Script,
-    },
-    COUNT, RELEASE, RELEASE_ALONE, RELEASE_LIFTED,
-    names::Names,
+use super::{COUNT, RELEASE, RELEASE_ALONE, RELEASE_LIFTED, names::Names};
+use crate::engines::redis::{
+    digits::Digits,
+    resp::{push_header, push_word},
+    script::Script,
 };
 
 /// How many turns of a line one grant of a free key may serve. Such keys are granted so often that more
@@ -175,11 +172,9 @@ impl PackedAsk {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{super::call::Call, names::Prefix},
-        *,
-    };
-    use crate::key::Key;
+    use super::*;
+    use crate::engine::key::Key;
+    use crate::engines::redis::{call::Call, native::names::Prefix};
 
     #[test]
     fn what_is_packed_by_hand_is_what_a_call_would_be() {

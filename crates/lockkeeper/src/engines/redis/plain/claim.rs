@@ -4,16 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use super::super::{
-    call::Call,
-    refusal::strange,
-    replicas::{Renamed, given_back, renamed_if_spent},
-    resp::Value,
-    stake::{Shared, Stage, Stake},
-};
 use crate::{
-    engine::{Attempt, Claim, Moment, OwnerId, Released, Request, Standing},
-    error::Result,
+    engine::{Attempt, Claim, Moment, OwnerId, Released, Request, Standing, error::Result},
+    engines::redis::{
+        call::Call,
+        refusal::strange,
+        replicas::{Renamed, given_back, renamed_if_spent},
+        resp::Value,
+        stake::{Shared, Stage, Stake},
+    },
 };
 
 #[derive(Debug)]

@@ -10,10 +10,7 @@ use super::{
     settings::Settings,
     stake::{self, Scripts, Shared},
 };
-use crate::{
-    engine::{Claim, Engine, Profile, Request, Wake},
-    error::Result,
-};
+use crate::engine::{Claim, Engine, Profile, Request, Wake, error::Result};
 
 mod claim;
 

@@ -4,17 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use super::{
-    super::{
+use super::{Publishes, listening::Listening};
+use crate::{
+    engine::{
+        Attempt, Claim, Moment, OwnerId, Patience, Released, Request, Standing, error::Result,
+    },
+    engines::redis::{
         replicas::{Renamed, given_back, renamed_if_spent},
         stake::{Shared, Stake},
     },
-    Publishes,
-    listening::Listening,
-};
-use crate::{
-    engine::{Attempt, Claim, Moment, OwnerId, Patience, Released, Request, Standing},
-    error::Result,
 };
 
 #[derive(Debug)]

@@ -3,14 +3,17 @@
 
 use std::sync::Arc;
 
-use super::super::{
-    call::Call,
-    connection::{Connection, Haste, Use},
-    ear::Ear,
-    slot::Slot,
-    stake::Shared,
+use crate::{
+    engine::Moment,
+    engines::redis::{
+        call::Call,
+        connection::{Connection, Haste, Use},
+        ear::Ear,
+        slot::Slot,
+        stake::Shared,
+    },
+    tools::fork::Origin,
 };
-use crate::{engine::Moment, fork::Origin};
 
 #[derive(Debug)]
 pub(super) struct Listening {

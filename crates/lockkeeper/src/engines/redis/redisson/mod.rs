@@ -14,10 +14,7 @@ use super::{
     settings::{Arrangement, Settings},
     stake::{self, Scripts, Shared},
 };
-use crate::{
-    engine::{Claim, Engine, Profile, Request, Wake},
-    error::Result,
-};
+use crate::engine::{Claim, Engine, Profile, Request, Wake, error::Result};
 
 mod claim;
 mod listening;

@@ -5,12 +5,6 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use super::{
-    super::{
-        call::Call,
-        digits::Digits,
-        resp::Value,
-        words::{hex, millis},
-    },
     RAISE, RENEW, Shared,
     names::Names,
     question::{Asker, Question, TURNS, Way},
@@ -20,8 +14,16 @@ use super::{
     until::until,
 };
 use crate::{
-    engine::{Attempt, Claim, Grant, Lease, Moment, Released, Request, Standing},
-    error::{Error, Result},
+    engine::{
+        Attempt, Claim, Grant, Lease, Moment, Released, Request, Standing,
+        error::{Error, Result},
+    },
+    engines::redis::{
+        call::Call,
+        digits::Digits,
+        resp::Value,
+        words::{hex, millis},
+    },
 };
 
 pub(super) struct RedlockClaim {

@@ -13,9 +13,9 @@ use super::{client::Needs, script::Script};
 use crate::{
     engine::{
         Answers, Claim, Engine, Expiry, Fairness, Fencing, Moment, Profile, Reach, Request, Wake,
+        error::{Call, ErrorKind, Result},
     },
-    error::{Call, ErrorKind, Result},
-    url::Url,
+    tools::url::Url,
 };
 
 mod claim;

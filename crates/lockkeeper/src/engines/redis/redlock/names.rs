@@ -2,14 +2,16 @@
 
 use std::sync::LazyLock;
 
-use super::super::{
-    bits::Bits,
-    digits::Digits,
-    slot::{N_SLOTS, Slot, crc16},
-};
 use crate::{
-    error::{Error, Result},
-    key::Key,
+    engine::{
+        error::{Error, Result},
+        key::Key,
+    },
+    engines::redis::{
+        bits::Bits,
+        digits::Digits,
+        slot::{N_SLOTS, Slot, crc16},
+    },
 };
 
 #[derive(Clone, Debug)]

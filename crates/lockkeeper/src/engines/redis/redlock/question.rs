@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use super::{
-    super::{call::Call, digits::Digits, refusal::strange, resp::Value},
     ASK, LIFT, RELEASE,
     names::{Names, Prefix},
     tally::Vote,
 };
-use crate::error::Result;
+use crate::{
+    engine::error::Result,
+    engines::redis::{call::Call, digits::Digits, refusal::strange, resp::Value},
+};
 
 /// How many turns of a line one grant may serve. A free key is granted so often that more would use
 /// the counter up faster than the clock goes.

@@ -5,22 +5,24 @@ use std::{
     time::Duration,
 };
 
-use super::super::{
-    behind::Behind,
-    call::Call,
-    client::{Client, Needs},
-    connection::{Connection, Haste},
-    driver::gone,
-    refusal::no_error,
-    resp::Value,
-    settings::Settings,
-    slot::Slot,
-};
 use super::told::Told;
 use crate::{
-    engine::Moment,
-    error::{Error, Result},
-    sync::locked,
+    engine::{
+        Moment,
+        error::{Error, Result},
+    },
+    engines::redis::{
+        behind::Behind,
+        call::Call,
+        client::{Client, Needs},
+        connection::{Connection, Haste},
+        driver::gone,
+        refusal::no_error,
+        resp::Value,
+        settings::Settings,
+        slot::Slot,
+    },
+    tools::sync::locked,
 };
 
 /// After so long without a connection that opens, nobody waits for the server any more.

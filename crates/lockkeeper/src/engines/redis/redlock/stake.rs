@@ -3,7 +3,15 @@
 use std::sync::Arc;
 
 use super::{
-    super::{
+    RELEASE_MANY,
+    question::{Question, SMALLEST_FENCE},
+    server::Server,
+    step::{Long, Read, Step, long},
+    tally::Vote,
+};
+use crate::{
+    engine::{Moment, error::Result},
+    engines::redis::{
         call::Call,
         connection::{Connection, Haste},
         outbox::{Batch, Caller},
@@ -12,13 +20,7 @@ use super::{
         resp::Value,
         slot::Slot,
     },
-    RELEASE_MANY,
-    question::{Question, SMALLEST_FENCE},
-    server::Server,
-    step::{Long, Read, Step, long},
-    tally::Vote,
 };
-use crate::{engine::Moment, error::Result};
 
 #[derive(Debug, Default)]
 pub(super) struct Stake {

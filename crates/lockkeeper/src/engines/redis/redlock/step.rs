@@ -7,8 +7,10 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::super::reply::{Answer, Replies};
-use crate::error::Result;
+use crate::{
+    engine::error::Result,
+    engines::redis::reply::{Answer, Replies},
+};
 
 /// A question to one server. Where one reply is the answer, it needs no future of its own.
 pub(super) enum Step<R: Read> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::error::{Error, ErrorKind, Result};
 
 /// How many servers there are, and how many of them decide.
 #[derive(Clone, Copy, Debug)]

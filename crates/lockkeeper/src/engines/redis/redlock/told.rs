@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
-use crate::{engine::Moment, sync::locked};
+use crate::{engine::Moment, tools::sync::locked};
 
 /// How long a server may go without being told.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -1,15 +1,13 @@
 //! Which servers a `redlock:` URL names.
 
-use super::{
-    super::{
+use super::names::Prefix;
+use crate::{
+    engine::error::{Error, Result},
+    engines::redis::{
         place::Place,
         settings::{Dialect, Settings},
     },
-    names::Prefix,
-};
-use crate::{
-    error::{Error, Result},
-    url::{Url, listed},
+    tools::url::{Url, listed},
 };
 
 const PORT: u16 = 6379;

@@ -1,9 +1,7 @@
 //! How searches are shared.
 
-use super::{
-    super::{handshake::Peer, settings::Login},
-    *,
-};
+use super::*;
+use crate::engines::redis::{handshake::Peer, settings::Login};
 
 /// A route whose only guide cannot be reached.
 fn leads_nowhere(is_cluster: bool) -> Route {

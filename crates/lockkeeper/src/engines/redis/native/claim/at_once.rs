@@ -5,24 +5,21 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::{
-    super::{
-        super::{
-            connection::Haste,
-            digits::Digits,
-            outbox::{Caller, Release},
-            reply::Answer,
-            resp::Value,
-            words::millis,
-        },
-        RELEASE_MANY,
-        packing::{Keys, PackedTake, Releasing, push_early_reply, push_release, push_take},
-    },
-    NativeClaim, Quick, SMALLEST_FENCE, Stage,
-};
+use super::{NativeClaim, Quick, SMALLEST_FENCE, Stage};
 use crate::{
-    engine::{Attempt, Grant, Moment},
-    error::Result,
+    engine::{Attempt, Grant, Moment, error::Result},
+    engines::redis::{
+        connection::Haste,
+        digits::Digits,
+        native::{
+            RELEASE_MANY,
+            packing::{Keys, PackedTake, Releasing, push_early_reply, push_release, push_take},
+        },
+        outbox::{Caller, Release},
+        reply::Answer,
+        resp::Value,
+        words::millis,
+    },
 };
 
 impl NativeClaim {

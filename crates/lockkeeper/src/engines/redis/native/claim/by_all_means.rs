@@ -2,28 +2,23 @@
 
 use std::sync::Arc;
 
-use super::{
-    super::{
-        super::{
-            behind::Behind,
-            call::Call,
-            connection::Connection,
-            digits::Digits,
-            refusal::{first_error, no_error, strange},
-            replicas::{Renamed, given_back, renamed_if_spent},
-            resp::Value,
-            words::hex,
-        },
-        COUNT, LIFT, RELEASE, RELEASE_ALONE,
-        packing::{Numbering, TURNS_IF_FREE},
-    },
-    NativeClaim, SMALLEST_FENCE, Stage,
-    in_line::is_torn,
-    number,
-};
+use super::{NativeClaim, SMALLEST_FENCE, Stage, in_line::is_torn, number};
 use crate::{
-    engine::{Attempt, Grant, Moment, OwnerId, Released},
-    error::Result,
+    engine::{Attempt, Grant, Moment, OwnerId, Released, error::Result},
+    engines::redis::{
+        behind::Behind,
+        call::Call,
+        connection::Connection,
+        digits::Digits,
+        native::{
+            COUNT, LIFT, RELEASE, RELEASE_ALONE,
+            packing::{Numbering, TURNS_IF_FREE},
+        },
+        refusal::{first_error, no_error, strange},
+        replicas::{Renamed, given_back, renamed_if_spent},
+        resp::Value,
+        words::hex,
+    },
 };
 
 impl NativeClaim {

@@ -6,25 +6,25 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    super::{
-        super::{
-            call::Call,
-            connection::{Connection, Haste},
-            digits::Digits,
-            refusal::{code, first_error, strange},
-            reply::Answer,
-            resp::Value,
-            words::millis,
-        },
-        ASK, ASK_BY_CLOCK,
-        packing::{Keys, Numbering, PackedAsk, push_script},
-    },
-    LONGEST_PLACE, NativeClaim, Quick, Stage, TURNS,
-};
+use super::{LONGEST_PLACE, NativeClaim, Quick, Stage, TURNS};
 use crate::{
-    engine::{Attempt, Grant, Lease, Moment, Order, Patience},
-    error::{Error, Result},
+    engine::{
+        Attempt, Grant, Lease, Moment, Order, Patience,
+        error::{Error, Result},
+    },
+    engines::redis::{
+        call::Call,
+        connection::{Connection, Haste},
+        digits::Digits,
+        native::{
+            ASK, ASK_BY_CLOCK,
+            packing::{Keys, Numbering, PackedAsk, push_script},
+        },
+        refusal::{code, first_error, strange},
+        reply::Answer,
+        resp::Value,
+        words::millis,
+    },
 };
 
 impl NativeClaim {

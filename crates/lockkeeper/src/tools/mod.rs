@@ -1,0 +1,7 @@
+//! Small tools that know nothing of locks. They may import the contract (`engine/`) only.
+
+pub(crate) mod caught;
+pub(crate) mod fork;
+pub(crate) mod roll;
+pub(crate) mod sync;
+pub(crate) mod url;

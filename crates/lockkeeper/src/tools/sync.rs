@@ -1,0 +1,189 @@
+//! Small tools: a mutex that outlives a panic, a flag that can be awaited, and what a future may want to
+//! know of the one who polls it.
+
+use std::{
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use super::{
+    fork::Origin,
+    roll::{Place, Roll},
+};
+
+/// Locks, also after another thread panicked while holding it: the state behind our mutexes is
+/// valid between any two statements, and a lock library must go on releasing.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+thread_local! {
+    static N_BLOCKS: Cell<u32> = const { Cell::new(0) };
+    static IS_UNATTENDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While it lives, this thread stands still until a future is ready, and no runtime goes on here.
+#[derive(Debug)]
+pub(crate) struct Blocks;
+
+impl Blocks {
+    pub(crate) fn begin() -> Self {
+        N_BLOCKS.set(N_BLOCKS.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        N_BLOCKS.set(N_BLOCKS.get() - 1);
+    }
+}
+
+/// Whether this thread blocks: then nothing must be left to the runtime it may belong to.
+pub(crate) fn blocks() -> bool {
+    N_BLOCKS.get() > 0
+}
+
+/// Does something for which nobody waits: no waker that it is given wakes anybody.
+pub(crate) fn unattended<T>(work: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+
+    impl Drop for Before {
+        fn drop(&mut self) {
+            IS_UNATTENDED.set(self.0);
+        }
+    }
+
+    let _before = Before(IS_UNATTENDED.replace(true));
+    work()
+}
+
+/// Whether what is done now is [unattended].
+pub(crate) fn is_unattended() -> bool {
+    IS_UNATTENDED.get()
+}
+
+/// Wakes a task. Its waker may be anybody's code: a panic in there is no matter of whoever wakes, and has
+/// been reported.
+pub(crate) fn wake(waker: Waker) {
+    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+}
+
+/// Drops what may be anybody's code: a panic in there is no matter of whoever lets it go.
+pub(crate) fn let_go<T>(value: T) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+}
+
+/// Keeps a waker at a place behind a mutex, which is free afterwards: the waker that was kept before may run
+/// code of its own when it is dropped, and that may want the mutex.
+pub(crate) fn keep_waker<T>(
+    mut guarded: MutexGuard<'_, T>,
+    place: impl FnOnce(&mut T) -> &mut Option<Waker>,
+    waker: &Waker,
+) {
+    let kept = place(&mut guarded);
+    let before = match kept {
+        Some(known) if known.will_wake(waker) => None,
+        _ => kept.replace(waker.clone()),
+    };
+    drop(guarded);
+    drop(before);
+}
+
+/// Goes up once; any number of tasks may wait for it.
+#[derive(Debug, Default)]
+pub(crate) struct Flag {
+    up: AtomicBool,
+    /// Made with the first who waits: most flags have nobody.
+    waiting: Mutex<Option<Box<Roll<Waker>>>>,
+}
+
+impl Flag {
+    pub(crate) fn is_up(&self) -> bool {
+        self.up.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn raise(&self) {
+        let mut waiting = {
+            let mut waiting = locked(&self.waiting);
+            self.up.store(true, Ordering::Release);
+            waiting.take()
+        };
+        while let Some(waker) = waiting.as_mut().and_then(|waiting| waiting.pop_first()) {
+            wake(waker);
+        }
+    }
+
+    pub(crate) fn raised(&self) -> Raised<'_> {
+        Raised { flag: self, waits: None }
+    }
+}
+
+/// Ends when the flag is up.
+#[derive(Debug)]
+pub(crate) struct Raised<'a> {
+    flag: &'a Flag,
+    waits: Option<(Place, Origin)>,
+}
+
+impl Future for Raised<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.flag.is_up() {
+            return Poll::Ready(());
+        }
+        if self.waits.is_some_and(|(_, origin)| !origin.is_here()) {
+            // A forked child: the mutex may be locked for ever, and whoever polls looks where it is.
+            return Poll::Ready(());
+        }
+        let mut waiting = locked(&self.flag.waiting);
+        if self.flag.is_up() {
+            return Poll::Ready(());
+        }
+        let roll = waiting.get_or_insert_default();
+        let before = self.waits.and_then(|(place, _)| roll.remove(place));
+        let place = roll.push_back(context.waker().clone());
+        // An old waker may run code of its own when dropped: not under our mutex.
+        drop(waiting);
+        drop(before);
+        self.waits = Some((place, Origin::here()));
+        Poll::Pending
+    }
+}
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        // In a forked child the mutex may be locked for ever, and nobody raises the flag.
+        if let Some((place, origin)) = self.waits
+            && origin.is_here()
+        {
+            let _waker = locked(&self.flag.waiting).as_mut().and_then(|roll| roll.remove(place));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_lite::future::poll_once;
+
+    use super::*;
+    use crate::api::blocking::block_on;
+
+    #[test]
+    fn those_who_stop_waiting_leave_nothing_behind() {
+        let flag = Flag::default();
+        for _ in 0..3 {
+            assert!(block_on(poll_once(flag.raised())).is_none());
+        }
+        assert!(locked(&flag.waiting).as_ref().is_some_and(|roll| roll.first().is_none()));
+        flag.raise();
+        block_on(flag.raised());
+    }
+}
