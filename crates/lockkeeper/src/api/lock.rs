@@ -14,8 +14,8 @@ use crate::{
     },
     line::{
         Line,
+        acquire::Wait,
         seat::{OwnerNumber, Terms, Wish},
-        ticket::Wait,
     },
     time::clock::Moment,
 };

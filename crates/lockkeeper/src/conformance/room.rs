@@ -19,7 +19,7 @@ use crate::{
         key::Key,
     },
     time::{
-        alarm::{Alarms, Attention},
+        alarms::{Alarms, Attention},
         clock::Clock,
     },
 };

@@ -15,6 +15,8 @@ pub mod file;
 #[cfg(feature = "memory")]
 pub mod memory;
 #[cfg(feature = "redis")]
+mod net;
+#[cfg(feature = "redis")]
 pub mod redis;
 
 /// Opens the engine that the URL names; without a URL, the embedded default.

@@ -21,8 +21,8 @@ use crate::{
         event::Event,
     },
     time::{
-        book,
         clock::{Clock, Moment},
+        timers,
     },
     tools::{
         caught::calling,
@@ -360,7 +360,7 @@ fn terms_of(lease: Lease, sent_at: Moment) -> (Moment, Moment) {
         }
         // A little early is no harm, and spares looks at the clock in vain: see `Alarms::watch_hold`.
         Lease::WithSession { check_every } => {
-            (Moment::NEVER, sent_at + book::rounded_down(check_every))
+            (Moment::NEVER, sent_at + timers::rounded_down(check_every))
         }
     }
 }
@@ -387,6 +387,6 @@ mod tests {
         assert_eq!(ends_at, Moment::NEVER);
         let due_in = renew_at.since(Moment::from_nanos(0));
         assert!(due_in <= check_every && due_in + check_every / 8 >= check_every, "{due_in:?}");
-        assert_eq!(book::rounded_down(due_in), due_in, "the look comes when it is due");
+        assert_eq!(timers::rounded_down(due_in), due_in, "the look comes when it is due");
     }
 }

@@ -4,6 +4,7 @@
 //! with the next fence of the grant, until nobody here wants it, the numbers are used up, or it
 //! has been kept from other processes for long enough. That is what makes a hot key cheap.
 
+pub(crate) mod acquire;
 pub(crate) mod errand;
 mod give_up;
 pub(crate) mod held;
@@ -12,7 +13,6 @@ mod queue;
 pub(crate) mod seat;
 mod sharing;
 mod state;
-pub(crate) mod ticket;
 pub(crate) mod turn;
 mod turns;
 
@@ -25,13 +25,13 @@ use std::{
 };
 
 use self::{
-    errand::at_hand::AtHand,
+    acquire::Ticket,
+    errand::handoff::AtHand,
     held::Held,
     limit::Limit,
     queue::Queue,
     seat::{Answer, Seat, Wish},
     state::{Stage, State},
-    ticket::Ticket,
     turn::Turn,
 };
 pub(crate) use self::{
@@ -45,10 +45,10 @@ use crate::{
         error::{Call, Error, ErrorKind},
         key::Key,
     },
-    time::next_look::NextLook,
+    time::next_check::NextLook,
     tools::{
         caught::calling,
-        roll::Place,
+        linked_queue::Place,
         sync::{keep_waker, let_go, locked, wake},
     },
 };

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::seat::{OwnerNumber, Seat};
 use crate::{
     engine::Patience,
-    tools::roll::{Place, Roll},
+    tools::linked_queue::{Place, Roll},
 };
 
 /// The seats in order of arrival, and by owner: the tasks of an owner come in together.

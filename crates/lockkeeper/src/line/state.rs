@@ -4,7 +4,7 @@ use std::{sync::Arc, task::Waker, time::Duration};
 
 use super::{
     Spare,
-    errand::at_hand::AtHand,
+    errand::handoff::AtHand,
     held::Held,
     queue::Queue,
     seat::{Answer, Wish},

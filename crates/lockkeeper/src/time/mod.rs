@@ -1,6 +1,6 @@
 //! Time: the clock, and who is to be woken when. It may import `tools/` and `engine/`.
 
-pub(crate) mod alarm;
-pub(crate) mod book;
+pub(crate) mod alarms;
 pub mod clock;
-pub(crate) mod next_look;
+pub(crate) mod next_check;
+pub(crate) mod timers;

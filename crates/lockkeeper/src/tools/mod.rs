@@ -1,7 +1,8 @@
 //! Small tools that know nothing of locks. They may import the contract (`engine/`) only.
 
+pub(crate) mod bell;
 pub(crate) mod caught;
 pub(crate) mod fork;
-pub(crate) mod roll;
+pub(crate) mod linked_queue;
 pub(crate) mod sync;
 pub(crate) mod url;

@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     fork::Origin,
-    roll::{Place, Roll},
+    linked_queue::{Place, Roll},
 };
 
 /// Locks, also after another thread panicked while holding it: the state behind our mutexes is

@@ -17,12 +17,12 @@ use crate::{
     },
     engines,
     line::{
-        errand::{partings::Partings, steward::Steward},
+        errand::{steward::Steward, unconfirmed::Partings},
         limit,
         seat::Terms,
     },
     time::{
-        alarm::{Alarms, Attention},
+        alarms::{Alarms, Attention},
         clock::Clock,
     },
     tools::{fork::Origin, url::without_secrets},

@@ -22,11 +22,11 @@ use crate::{
     },
     line::{
         LineRecord,
-        errand::{partings::Partings, steward::Steward},
+        errand::{steward::Steward, unconfirmed::Partings},
         seat::{Terms, Wish},
     },
     time::{
-        alarm::Alarms,
+        alarms::Alarms,
         clock::{Clock, Moment},
     },
     tools::{

@@ -8,17 +8,14 @@ use std::{
 
 use async_trait::async_trait;
 
-use self::bell::Bell;
 use crate::{
     engine::{
         Answers, Attempt, Claim, Engine, Expiry, Fairness, Fencing, Grant, Inspector, Lease,
         Listed, Moment, Order, OwnerId, Party, Patience, Profile, Reach, Released, Request,
         Standing, Wake, Who, error::Result, key::Key,
     },
-    tools::sync::locked,
+    tools::{bell::Bell, sync::locked},
 };
-
-mod bell;
 
 /// How long a place in the queue lasts without being asked about again.
 const PLACE_LEASE: Duration = Duration::from_secs(3);

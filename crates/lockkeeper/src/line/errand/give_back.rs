@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{asking, at_once, mood::Mood, partings::Unsettled, steward::Errand};
+use super::{asking, at_once, backoff::Mood, steward::Errand, unconfirmed::Unsettled};
 use crate::{
     api::{
         guard::{Loss, lost_error},

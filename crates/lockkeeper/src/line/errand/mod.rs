@@ -2,13 +2,13 @@
 //! its end.
 
 pub(crate) mod ask;
-pub(crate) mod at_hand;
+mod backoff;
 mod decline;
 pub(crate) mod give_back;
-mod mood;
-pub(crate) mod partings;
+pub(crate) mod handoff;
 pub(crate) mod release;
 pub(crate) mod steward;
+pub(crate) mod unconfirmed;
 
 use std::{
     future::poll_fn,
@@ -22,10 +22,10 @@ use futures_lite::future;
 
 pub(crate) use self::decline::pass_on;
 use self::{
-    at_hand::AtHand,
+    backoff::Mood,
     decline::decline,
     give_back::{give_back, give_back_ahead, give_back_behind, give_back_soon},
-    mood::Mood,
+    handoff::AtHand,
     steward::Errand,
 };
 use super::{
@@ -40,7 +40,7 @@ use crate::{
         error::{Call, Error, ErrorKind, Result},
         event::Event,
     },
-    time::{book, clock::Moment},
+    time::{clock::Moment, timers},
     tools::caught::{Broken, calling, caught},
 };
 
@@ -311,7 +311,7 @@ async fn rest(line: &Line, claim: &mut dyn Claim, pause: Duration) -> Result<Res
     });
     let paused = async {
         // A little early is no harm: an engine may be asked at any time.
-        alarms.rest(book::rounded_down(pause)).await;
+        alarms.rest(timers::rounded_down(pause)).await;
         Ok(Rest::Over)
     };
     let deserted = async {

@@ -4,7 +4,7 @@
 //! such an engine is given up here when its time is over, and counts as not answered. Most answers
 //! come soon, so a limit costs nothing before the call has to wait, and little then.
 
-mod standing;
+mod per_line;
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use self::standing::{CallLimit, Limit};
+pub(crate) use self::per_line::{CallLimit, Limit};
 
 use crate::{
     api::locks::House,
@@ -22,9 +22,9 @@ use crate::{
         error::{Error, ErrorKind, Result},
     },
     time::{
-        alarm::{Alarms, Moved},
-        book::{self, Entry},
+        alarms::{Alarms, Moved},
         clock::Moment,
+        timers::{self, Entry},
     },
     tools::{
         caught::{Caught, caught},
@@ -45,7 +45,7 @@ impl House {
         left: Duration,
         call: impl FnOnce() -> F,
     ) -> Limited<'_, F> {
-        let half = book::rounded_down(left / 2);
+        let half = timers::rounded_down(left / 2);
         self.limited_to(self.answer_within.min(half), call)
     }
 
@@ -90,7 +90,7 @@ pub(crate) fn shown(limit: Duration) -> impl fmt::Display {
 
 impl Alarms {
     /// Ends this long after it is first polled. There should be few different lengths, as in
-    /// [`Book::enter_after`](book::Book::enter_after).
+    /// [`Book::enter_after`](timers::Book::enter_after).
     pub(crate) fn rest(&self, lasts: Duration) -> Rest<'_> {
         Rest { alarms: self, lasts, set: None }
     }
@@ -149,7 +149,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::time::{alarm::Attention, clock::Clock};
+    use crate::time::{alarms::Attention, clock::Clock};
 
     struct Tells(mpsc::Sender<()>);
 

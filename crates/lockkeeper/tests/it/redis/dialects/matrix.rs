@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::tools::LONG;
 
-const PAGE: &str = include_str!("../../../../src/engines/redis/redis.md");
+const PAGE: &str = include_str!("../../../../src/engines/redis/page.md");
 const DIALECTS: [&str; 4] = ["native", "plain", "redisson", "redlock"];
 /// A ttl that no test waits for.
 const AGES: Duration = Duration::from_secs(300);

@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 
 use crate::tools::LONG;
 
-pub(super) const PAGE: &str = include_str!("../../../../src/engines/redis/redis.md");
-const REDLOCK_PAGE: &str = include_str!("../../../../src/engines/redis/redlock/page.md");
+pub(super) const PAGE: &str = include_str!("../../../../src/engines/redis/page.md");
+const REDLOCK_PAGE: &str = include_str!("../../../../src/engines/redis/dialects/redlock/page.md");
 /// Renewed after a third of it, which is also when a waiter asks again.
 const TTL: Duration = Duration::from_secs(3);
 

@@ -80,7 +80,7 @@ async fn servers_may_be_named_by_whole_urls() {
 
 /// The line that the engine's page recommends.
 fn rights() -> Vec<&'static str> {
-    let page = include_str!("../../../../src/engines/redis/redlock/page.md");
+    let page = include_str!("../../../../src/engines/redis/dialects/redlock/page.md");
     let line = page.lines().find(|line| line.starts_with("ACL SETUSER")).unwrap();
     line.split(' ').collect()
 }

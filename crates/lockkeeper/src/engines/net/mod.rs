@@ -1,0 +1,9 @@
+//! What every engine at a distance shares: a runtime for callers without one, bytes over TCP and TLS,
+//! listeners, and several futures at once. It may import `engine/` and `tools/`.
+
+pub(crate) mod join_until;
+pub(crate) mod listener;
+pub(crate) mod own_runtime;
+pub(crate) mod stream;
+pub(crate) mod tls;
+pub(crate) mod together;

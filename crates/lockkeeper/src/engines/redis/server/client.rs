@@ -1,0 +1,376 @@
+//! Brings a call to the server that has the key.
+
+use std::{
+    fmt::Write as _,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::task;
+
+use super::{
+    connections::{Connections, Known},
+    find::{
+        cluster::Redirection,
+        route::{Kind, Route},
+    },
+    handshake::{Hello, Peer},
+    settings::{Arrangement, Login, Settings},
+};
+use crate::{
+    engine::{
+        Moment,
+        error::{Error, ErrorKind, Result},
+    },
+    engines::{
+        net::{own_runtime::Home, together::first_good},
+        redis::wire::{
+            call::Call,
+            connection::{Connection, Haste, Use},
+            refusal::{code, first_error, is_out_of_office, no_error, refusal},
+            resp::Value,
+            script::Script,
+            slot::Slot,
+        },
+    },
+    tools::{sync, url::Host},
+};
+
+/// How often one call may be sent to another server than before.
+const MOST_REDIRECTIONS: usize = 5;
+/// How often a server may forget our scripts during one call.
+const MOST_LOADS: usize = 5;
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    connections: Connections,
+    /// For what must not stand behind a `WAIT`.
+    aside: Option<Connections>,
+    /// For listening on channels of slots.
+    shards: Option<Connections>,
+    /// How many replicas must have a grant before it counts.
+    pub(crate) n_replicas: u32,
+    map: Map,
+    latest: AtomicU64,
+}
+
+/// The connection that a task used last: as long as it asks again, there is nothing to look up.
+#[derive(Debug, Default)]
+pub(crate) struct Familiar(Option<(task::Id, Arc<Connection>)>);
+
+/// Which server has which keys.
+#[derive(Debug)]
+enum Map {
+    Single(Host),
+    Route(Route),
+}
+
+/// What a dialect needs of every connection.
+#[derive(Debug)]
+pub(crate) struct Needs {
+    pub(crate) scripts: Vec<&'static Script>,
+    /// Whether each connection listens on a channel of its own.
+    pub(crate) listens: bool,
+}
+
+impl Client {
+    pub(crate) fn new(settings: &Settings, needs: Needs) -> Result<Self> {
+        let home = Arc::new(Home::default());
+        let may_move = !matches!(settings.arrangement, Arrangement::Single);
+        let evicting_allowed = settings.evicting_allowed;
+        let bare = |login: &Login, peer| Hello {
+            login: login.clone(),
+            database: 0,
+            tls: settings.tls.clone(),
+            scripts: Vec::new(),
+            listens: false,
+            peer,
+            place: None,
+        };
+        let primary = || bare(&settings.login, Peer::Primary { evicting_allowed, may_move });
+        let open = |scripts, listens, purpose| {
+            let (database, place) = (settings.database, settings.place.clone());
+            let hello = Hello { database, scripts, listens, place, ..primary() };
+            Ok(Connections::new(hello, channel_name()?, purpose, Arc::clone(&home)))
+        };
+        let n_replicas = settings.wait_replicas;
+        let aside = || open(needs.scripts.clone(), false, Use::Calls);
+        let aside = (n_replicas > 0).then(aside).transpose()?;
+        let shards = matches!(settings.arrangement, Arrangement::Cluster);
+        let shards = shards.then(|| open(Vec::new(), false, Use::Shards)).transpose()?;
+        let connections = open(needs.scripts, needs.listens, Use::Calls)?;
+        let route = |hello, kind| {
+            let all = [Some(&connections), aside.as_ref()].into_iter().flatten();
+            let switchboards = all.map(Connections::switchboard).collect();
+            let hosts = settings.hosts.clone();
+            Map::Route(Route::new(hosts, hello, kind, switchboards, Arc::clone(&home)))
+        };
+        let map = match &settings.arrangement {
+            Arrangement::Single => Map::Single(settings.hosts[0].clone()),
+            Arrangement::Cluster => route(bare(&settings.login, Peer::Guide), Kind::Cluster),
+            Arrangement::Sentinel { primary: name, login } => {
+                let kind = Kind::Sentinel { primary: name.clone(), server: Box::new(primary()) };
+                route(bare(login, Peer::Guide), kind)
+            }
+        };
+        let latest = AtomicU64::new(0);
+        Ok(Self { connections, aside, shards, n_replicas, map, latest })
+    }
+
+    /// The connection for keys of this slot, if there is one that will do.
+    pub(crate) fn at_hand(&self, slot: Slot, now: Moment) -> Option<Arc<Connection>> {
+        self.latest.store(now.as_nanos(), Ordering::Relaxed);
+        let known = match &self.map {
+            Map::Single(host) => self.connections.known(host, now),
+            Map::Route(route) => self.connections.known(&*route.host(slot, now)?, now),
+        };
+        match known {
+            Known::Fit(connection) => Some(connection),
+            Known::Unfit | Known::Nothing => None,
+        }
+    }
+
+    /// The same for one who asks again and again.
+    pub(crate) fn at_hand_again(
+        &self,
+        familiar: &mut Familiar,
+        slot: Slot,
+        now: Moment,
+    ) -> Option<Arc<Connection>> {
+        // A task stays on its runtime, and a single server is always the same.
+        let task = if sync::blocks() { None } else { task::try_id() };
+        if let Some((whose, at)) = &familiar.0
+            && task == Some(*whose)
+            && at.is_fit(now)
+        {
+            self.latest.store(now.as_nanos(), Ordering::Relaxed);
+            return Some(Arc::clone(at));
+        }
+        let at = self.at_hand(slot, now)?;
+        if let Map::Single(_) = self.map {
+            familiar.0 = task.map(|task| (task, Arc::clone(&at)));
+        }
+        Some(at)
+    }
+
+    /// The connection for keys of this slot. Nothing is sent yet.
+    pub(crate) async fn reach(&self, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
+        self.reach_among(&self.connections, slot, now).await
+    }
+
+    /// The same for calls that must not stand behind a grant that waits for replicas.
+    pub(crate) async fn reach_aside(&self, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
+        self.reach_among(self.aside.as_ref().unwrap_or(&self.connections), slot, now).await
+    }
+
+    /// The connection on which the channels of this slot are listened to, in a cluster.
+    pub(crate) async fn reach_shard(
+        &self,
+        slot: Slot,
+        now: Moment,
+    ) -> Result<Option<Arc<Connection>>> {
+        match &self.shards {
+            Some(shards) => self.reach_among(shards, slot, now).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn reach_among(
+        &self,
+        connections: &Connections,
+        slot: Slot,
+        now: Moment,
+    ) -> Result<Arc<Connection>> {
+        self.latest.store(now.as_nanos(), Ordering::Relaxed);
+        let route = match &self.map {
+            Map::Single(host) => return connections.get(host, now),
+            Map::Route(route) => route,
+        };
+        if let Some(host) = route.host(slot, now) {
+            match connections.known(&host, now) {
+                Known::Fit(connection) => return Ok(connection),
+                Known::Nothing => return connections.get(&host, now),
+                // Another server may have taken its place.
+                Known::Unfit => {}
+            }
+        }
+        route.look_again(now).await?;
+        let host = route.host(slot, now).ok_or_else(|| {
+            Error::new(ErrorKind::Unreachable, "no server of the cluster has the key's slot")
+        })?;
+        connections.get(&host, now)
+    }
+
+    /// The latest moment we were told, for calls that are told none.
+    pub(crate) fn latest(&self) -> Moment {
+        Moment::from_nanos(self.latest.load(Ordering::Relaxed))
+    }
+
+    /// Whether it is always the same server that is asked.
+    pub(crate) fn is_single(&self) -> bool {
+        matches!(self.map, Map::Single(_))
+    }
+
+    /// Whether one script may touch keys of several slots.
+    pub(crate) fn mixes_slots(&self) -> bool {
+        match &self.map {
+            Map::Single(_) => true,
+            Map::Route(route) => !route.is_cluster(),
+        }
+    }
+
+    /// Sends a call and follows where the servers point. `at` is always the connection that was
+    /// asked last: its answer may still come when this future is dropped.
+    ///
+    /// Errors in the replies are the caller's to read.
+    pub(crate) async fn call(
+        &self,
+        at: &mut Arc<Connection>,
+        slot: Slot,
+        call: &Call,
+        now: Moment,
+    ) -> Result<Vec<Value>> {
+        let replies = self.call_there(at, call, now).await?;
+        match &self.map {
+            Map::Route(route) if first_error(&replies).is_some() => {
+                self.follow(route, at, slot, (call, replies), now).await
+            }
+            _ => Ok(replies),
+        }
+    }
+
+    /// Brings the commands on that a node of a cluster sends elsewhere. Only those: while a slot is
+    /// moved, some of its keys are here and some are there, and none must come to be in both.
+    async fn follow(
+        &self,
+        route: &Route,
+        at: &mut Arc<Connection>,
+        slot: Slot,
+        (call, mut replies): (&Call, Vec<Value>),
+        now: Moment,
+    ) -> Result<Vec<Value>> {
+        let commands = call.commands();
+        for _ in 0..MOST_REDIRECTIONS {
+            let ways: Vec<_> = replies.iter().map(|it| Redirection::read(it, &at.host)).collect();
+            let Some(way) = ways.iter().flatten().next() else { return Ok(replies) };
+            if !way.is_for_once {
+                route.has_moved(slot, way.to.clone());
+            }
+            let same: Vec<_> = (0..ways.len()).filter(|i| ways[*i].as_ref() == Some(way)).collect();
+            let mut part = Call::default();
+            for i in &same {
+                if way.is_for_once {
+                    part.add(&[b"ASKING"]);
+                }
+                part.add_command(commands[*i]);
+            }
+            *at = self.connections.get(&way.to, now)?;
+            let mut answers = self.call_there(at, &part, now).await?.into_iter();
+            for i in same {
+                let answer = if way.is_for_once { answers.nth(1) } else { answers.next() };
+                replies[i] = answer.unwrap_or(Value::Nil);
+            }
+        }
+        Err(Error::new(ErrorKind::Unreachable, "the servers send us from one to the other"))
+    }
+
+    /// Sends a call to this server, which may have forgotten our scripts.
+    async fn call_there(&self, at: &Connection, call: &Call, now: Moment) -> Result<Vec<Value>> {
+        let (mut n_loads, mut with_scripts) = (0, None);
+        for _ in 0..MOST_LOADS {
+            let sent = with_scripts.as_ref().unwrap_or(call);
+            let mut replies = at.send(sent, now, Haste::of_caller()).await?.into_vec();
+            no_error(replies.drain(..n_loads).collect::<Vec<_>>())?;
+            let Some(error) = first_error(&replies) else { return Ok(replies) };
+            match code(error) {
+                "NOSCRIPT" => {
+                    n_loads = self.connections.hello().scripts.len();
+                    with_scripts = Some(self.with_scripts(call));
+                }
+                // A slot is on its way, and its keys are here and there: this is still the right one.
+                "TRYAGAIN" => return Ok(replies),
+                code if is_out_of_office(code) => {
+                    let error = refusal(error);
+                    // It may be the wrong one by now: look again next time.
+                    at.retire();
+                    return Err(error);
+                }
+                _ => return Ok(replies),
+            }
+        }
+        Err(Error::new(ErrorKind::Unreachable, "the server forgets our scripts at once"))
+    }
+
+    /// Sends a call behind one that was not answered: it is carried out after that one, if at all,
+    /// also by a node to which the slot is still on its way.
+    ///
+    /// Its scripts go along where the call cannot do without: nobody would see that the server has
+    /// forgotten them.
+    pub(crate) fn send_behind(&self, at: &Connection, call: &Call, now: Moment) {
+        if self.mixes_slots() {
+            let with_scripts = call.again.is_none().then(|| self.with_scripts(call));
+            drop(at.send(with_scripts.as_ref().unwrap_or(call), now, Haste::Now));
+            return;
+        }
+        let mut asking = Call::default();
+        for command in self.with_scripts(call).commands() {
+            asking.add(&[b"ASKING"]);
+            asking.add_command(command);
+        }
+        drop(at.send(&asking, now, Haste::Now));
+    }
+
+    /// The same call for a server that has forgotten our scripts: in one piece, so that nobody comes
+    /// between and has them forgotten again.
+    fn with_scripts(&self, call: &Call) -> Call {
+        let mut all = Call::new();
+        for script in &self.connections.hello().scripts {
+            all.add(&[b"SCRIPT", b"LOAD", script.text.as_bytes()]);
+        }
+        all.bytes.extend_from_slice(&call.bytes);
+        all.n_replies += call.n_replies;
+        all
+    }
+
+    /// Makes sure that a server answers, and is one to trust.
+    pub(crate) async fn check(&self, now: Moment) -> Result<()> {
+        let ping = |at: Arc<Connection>| async move {
+            no_error(at.send(&Call::of(&[b"PING"]), now, Haste::Now).await?).map(drop)
+        };
+        let all = self.reach_all(now).await?;
+        if let Map::Route(route) = &self.map {
+            route.check()?;
+        }
+        let checked = first_good(all.into_iter().map(ping).collect()).await;
+        checked.map_err(|mut errors| {
+            let worst = errors.iter().position(|error| !error.may_pass()).unwrap_or(0);
+            errors.swap_remove(worst)
+        })
+    }
+
+    /// A connection to every server that has keys.
+    pub(crate) async fn reach_all(&self, now: Moment) -> Result<Vec<Arc<Connection>>> {
+        let first = self.reach(Slot(0), now).await?;
+        match &self.map {
+            Map::Route(route) if route.is_cluster() => {
+                route.all().iter().map(|host| self.connections.get(host, now)).collect()
+            }
+            _ => Ok(vec![first]),
+        }
+    }
+}
+
+/// What our channels begin with; nobody can guess it.
+fn channel_name() -> Result<String> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|source| {
+        Error::new(ErrorKind::Other, "the system gave no random numbers").because(source)
+    })?;
+    let mut name = String::from("lk:");
+    for byte in bytes {
+        let _ = write!(name, "{byte:02x}");
+    }
+    Ok(name)
+}

@@ -1,0 +1,183 @@
+//! From an address to a connection that can be used: TCP, TLS, login, and a look at who answers.
+
+use std::{future::poll_fn, sync::Arc, time::Duration};
+
+use tokio::net::TcpStream;
+
+use super::{check, distinct_servers::Place, settings::Login};
+use crate::{
+    engine::error::{Error, Result},
+    engines::{
+        net::{stream::Stream, tls::Tls},
+        redis::wire::{
+            call::Call,
+            refusal::no_error,
+            resp::{self, Frame, Value},
+            script::Script,
+        },
+    },
+    tools::url::Host,
+};
+
+/// What every connection of a client says first.
+#[derive(Debug)]
+pub(crate) struct Hello {
+    pub(crate) login: Login,
+    pub(crate) database: u32,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) scripts: Vec<&'static Script>,
+    /// Whether each connection listens on a channel of its own.
+    pub(crate) listens: bool,
+    pub(crate) peer: Peer,
+    pub(crate) place: Option<Place>,
+}
+
+/// Who must answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A server that takes writes.
+    Primary {
+        evicting_allowed: bool,
+        /// Whether another one may have taken its place, and can be found.
+        may_move: bool,
+    },
+    /// One that is only asked for the way: a sentinel, or any node of a cluster.
+    Guide,
+}
+
+/// The kernel gives a silent connection up after this long.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+impl Hello {
+    pub(crate) async fn open(&self, host: &Host, channel: &str) -> Result<Stream> {
+        let mut stream = self.connect(host).await?;
+        let mut call = Call::default();
+        self.introduce(&mut call);
+        if self.listens {
+            call.add(&[b"SUBSCRIBE", channel.as_bytes()]);
+        }
+        for script in &self.scripts {
+            call.add(&[b"SCRIPT", b"LOAD", script.text.as_bytes()]);
+        }
+        if let Peer::Primary { .. } = self.peer {
+            call.add(&[b"INFO"]);
+        }
+        let replies = exchange(&mut stream, &call).await?;
+        // The code of this refusal says nothing, and it may be that of the second command only.
+        if matches!(replies.get(1), Some(Value::Error(text)) if text.contains("DB index")) {
+            return Err(Error::refused("the server has no database of the number in the URL"));
+        }
+        let replies = no_error(replies)?;
+        if let (Peer::Primary { evicting_allowed, may_move }, Some(Value::Text(info))) =
+            (self.peer, replies.last())
+        {
+            let info = String::from_utf8_lossy(info);
+            check::server(&info, evicting_allowed, may_move)?;
+            self.place.as_ref().map_or(Ok(()), |place| place.take(&info))?;
+        }
+        Ok(stream)
+    }
+
+    /// Asks on a connection that is opened for the question only.
+    pub(crate) async fn ask(&self, host: &Host, call: &Call) -> Result<Vec<Value>> {
+        let mut stream = self.open(host, "").await?;
+        exchange(&mut stream, call).await
+    }
+
+    /// Whether a server says that it is a replica.
+    pub(crate) async fn is_replica(&self, host: &Host) -> Result<bool> {
+        let mut stream = self.connect(host).await?;
+        let mut call = Call::default();
+        self.introduce(&mut call);
+        call.add(&[b"INFO"]);
+        let replies = no_error(exchange(&mut stream, &call).await?)?;
+        let Some(Value::Text(info)) = replies.last() else { return Ok(false) };
+        Ok(check::is_replica(&String::from_utf8_lossy(info)))
+    }
+
+    fn introduce(&self, call: &mut Call) {
+        let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
+        if let Some(password) = &self.login.password {
+            let user = self.login.user.as_deref().unwrap_or("default");
+            hello.extend([b"AUTH" as &[u8], user.as_bytes(), password.0.as_bytes()]);
+        }
+        hello.extend([b"SETNAME" as &[u8], b"lockkeeper"]);
+        call.add(&hello);
+        if self.database > 0 {
+            call.add(&[b"SELECT", self.database.to_string().as_bytes()]);
+        }
+    }
+
+    async fn connect(&self, host: &Host) -> Result<Stream> {
+        let stream = TcpStream::connect((host.name.as_str(), host.port))
+            .await
+            .map_err(|error| Error::unreachable(&format!("{host} cannot be reached"), error))?;
+        tune(&stream).map_err(|error| Error::unreachable("the connection broke", error))?;
+        Ok(match &self.tls {
+            None => Stream::plain(stream),
+            Some(tls) => Stream::Tls(Box::new(tls.connect(stream, host).await?)),
+        })
+    }
+}
+
+fn tune(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = socket2::SockRef::from(stream);
+    let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(KEEPALIVE * 2))?;
+    Ok(())
+}
+
+fn broke(error: std::io::Error) -> Error {
+    Error::unreachable("the connection broke before it could be used", error)
+}
+
+/// Writes all to a stream that nobody drives.
+pub(crate) async fn write(stream: &mut Stream, bytes: &[u8]) -> Result<()> {
+    let mut n_written = 0;
+    while n_written < bytes.len() {
+        let rest = &bytes[n_written..];
+        n_written += poll_fn(|context| stream.poll_write(context, rest)).await.map_err(broke)?;
+    }
+    poll_fn(|context| stream.poll_flush(context)).await.map_err(broke)
+}
+
+/// Sends a call over a stream that nobody drives yet.
+async fn exchange(stream: &mut Stream, call: &Call) -> Result<Vec<Value>> {
+    write(stream, &call.bytes).await?;
+    let (mut inbox, mut room, mut replies) = (Vec::new(), [0; 4096], Vec::new());
+    while replies.len() < call.n_replies.into() {
+        match resp::parse(&inbox)? {
+            Some((frame, n_bytes)) => {
+                match frame {
+                    Frame::Reply(reply) => replies.push(reply),
+                    // That the subscription stands is the answer to the command.
+                    Frame::Push(items) => replies.push(Value::List(items)),
+                    Frame::Message { .. } => {}
+                }
+                inbox.drain(..n_bytes);
+            }
+            None => {
+                let n_bytes = poll_fn(|context| stream.poll_read(context, &mut room)).await;
+                match n_bytes.map_err(broke)? {
+                    0 => return Err(hung_up(replies.first())),
+                    n_bytes => inbox.extend_from_slice(&room[..n_bytes]),
+                }
+            }
+        }
+    }
+    Ok(replies)
+}
+
+/// A server in protected mode, or with too many clients, says why and closes.
+fn hung_up(said: Option<&Value>) -> Error {
+    match said {
+        Some(Value::Error(text)) => crate::engines::redis::wire::refusal::refusal(text),
+        _ => {
+            let why = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+            Error::unreachable("the server closed the connection before it could be used", why)
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! One connection, shared by all the tasks of one runtime: what they send goes out together, and
+//! every answer finds the one who asked.
+
+mod state;
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Waker,
+    time::Duration,
+};
+
+use tokio::net::tcp::OwnedWriteHalf;
+
+use self::state::{Stage, State};
+use super::{
+    bucket_set::Bits,
+    call::Call,
+    outbox::{Batch, Caller, Outbox, Release},
+    reply::{Answer, Reply},
+    resp::Value,
+};
+use crate::{
+    engine::{
+        Moment,
+        error::{Error, Result},
+    },
+    engines::net::listener::Ears,
+    tools::{
+        sync::{is_unattended, keep_waker, locked, wake},
+        url::Host,
+    },
+};
+
+/// After this long without an answer, a connection gets no new calls: another one is opened.
+const STALLED_AFTER: Duration = Duration::from_secs(1);
+
+/// So many calls are sent without waiting for more: while the server works on them, the next are made.
+/// Fewer would be sent one by one, and a system call costs as much as several calls.
+const MANY: usize = 32;
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) host: Host,
+    /// The channel of this connection alone, on which claims are told of their grants.
+    pub(crate) channel: String,
+    pub(crate) ears: Ears,
+    /// Which fence counters have been lifted to the server's time since this connection stands.
+    pub(crate) lifted: Bits,
+    purpose: Use,
+    /// When the oldest call was sent that is not answered, in nanoseconds; [`NONE`] if all are, and
+    /// [`UNFIT`] when there shall be no more. Kept beside the state, so that looking is free.
+    oldest: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// What a connection is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// To ask: every call has its answer.
+    Calls,
+    /// To listen on channels of slots: servers end such subscriptions by themselves and say so as they
+    /// answer who ends one, so answers cannot be told apart from news, and none is waited for.
+    Shards,
+}
+
+const NONE: u64 = u64::MAX - 1;
+const UNFIT: u64 = 0;
+
+/// Whether somebody waits for the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Haste {
+    /// At once.
+    Now,
+    /// With the next call, or as soon as the driver comes to it.
+    Later,
+}
+
+impl Haste {
+    /// Later, if nobody is there to be woken by the answer.
+    pub(crate) fn of_caller() -> Self {
+        if is_unattended() { Self::Later } else { Self::Now }
+    }
+}
+
+/// What the one who drives the connection has to do.
+pub(crate) enum Work {
+    Nothing,
+    Write,
+    /// There is nothing left to do, ever.
+    Done,
+}
+
+impl Connection {
+    pub(crate) fn new(host: Host, channel: String, purpose: Use) -> Self {
+        let state = State::default();
+        let (ears, lifted) = (Ears::default(), Bits::default());
+        let oldest = AtomicU64::new(NONE);
+        Self { host, channel, ears, lifted, purpose, oldest, state: Mutex::new(state) }
+    }
+
+    /// Sends a call, now or together with others.
+    pub(crate) fn send(&self, call: &Call, now: Moment, haste: Haste) -> Reply {
+        let reply = Reply(Arc::new(Answer::of(call.n_replies)));
+        self.send_for(&reply.0, call, now, haste);
+        reply
+    }
+
+    /// The same for one who knows where the answer is to be; answers what it is sent with.
+    pub(crate) fn send_for(
+        &self,
+        answer: &Arc<Answer>,
+        call: &Call,
+        now: Moment,
+        haste: Haste,
+    ) -> Batch {
+        let caller = Caller { answer: Arc::clone(answer), again: call.again.clone() };
+        let pack = |out: &mut Vec<u8>| out.extend_from_slice(&call.bytes);
+        self.push(caller, haste, |state, caller, _| state.out.add(caller, now, pack))
+            .unwrap_or_default()
+    }
+
+    /// The same for commands that are packed right where they are sent from.
+    pub(crate) fn send_packed(
+        &self,
+        answer: Arc<Answer>,
+        now: Moment,
+        haste: Haste,
+        pack: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let caller = Caller { answer, again: None };
+        self.push(caller, haste, |state, caller, is_alone| {
+            if is_alone {
+                state.out.add_alone(caller, now, pack, &mut state.pending);
+            } else {
+                state.out.add(caller, now, pack);
+            }
+        });
+    }
+
+    /// Sends a release, made one with others that are sent now; see [`Outbox::add_release`].
+    pub(crate) fn send_release(
+        &self,
+        caller: Caller,
+        now: Moment,
+        haste: Haste,
+        release: Release<'_>,
+        behind: Option<Batch>,
+    ) {
+        self.push(caller, haste, |state, caller, is_alone| {
+            if is_alone {
+                let pack = |out: &mut Vec<u8>| release.push(out);
+                state.out.add_alone(caller, now, pack, &mut state.pending);
+            } else {
+                state.out.add_release(caller, now, release, behind, &mut state.pending);
+            }
+        });
+    }
+
+    /// Sends a call without an answer, where [none is waited for](Use::Shards).
+    pub(crate) fn send_unheard(&self, call: &Call) {
+        let mut state = locked(&self.state);
+        state.out.add_unheard(&call.bytes);
+        let driver = state.driver.take();
+        drop(state);
+        driver.into_iter().for_each(wake);
+    }
+
+    pub(crate) fn is_for(&self, purpose: Use) -> bool {
+        self.purpose == purpose
+    }
+
+    fn push<T>(
+        &self,
+        caller: Caller,
+        haste: Haste,
+        add: impl FnOnce(&mut State, Caller, bool) -> T,
+    ) -> Option<T> {
+        let mut state = locked(&self.state);
+        if let Stage::Ended(error) = &state.stage {
+            let error = error.echo();
+            drop(state);
+            caller.answer.fail(error);
+            return None;
+        }
+        let (is_quiet, is_first) = (state.is_quiet(), state.is_idle());
+        // It goes out at once, and nothing with it.
+        let is_alone = is_quiet && is_first && haste == Haste::Now;
+        let added = add(&mut state, caller, is_alone);
+        if is_first {
+            self.note_oldest(&state);
+        }
+        let is_enough = state.out.n_calls >= MANY && !state.driver_writes;
+        if haste == Haste::Now && (is_quiet || is_enough) {
+            state.write_at_once();
+        }
+        let driver = if state.out.is_empty() { None } else { state.driver.take() };
+        drop(state);
+        driver.into_iter().for_each(wake);
+        Some(added)
+    }
+
+    /// Whether new calls may go here.
+    pub(crate) fn is_fit(&self, now: Moment) -> bool {
+        match self.oldest.load(Ordering::Relaxed) {
+            UNFIT => false,
+            NONE => true,
+            oldest => now.since(Moment::from_nanos(oldest)) < STALLED_AFTER,
+        }
+    }
+
+    /// Notes what [`is_fit`](Self::is_fit) needs to know.
+    fn note_oldest(&self, state: &State) {
+        let oldest = match state.stage {
+            Stage::Connecting | Stage::Open => {
+                state.oldest().map_or(NONE, |sent_at| sent_at.as_nanos().clamp(1, NONE))
+            }
+            Stage::Retired | Stage::Ended(_) => UNFIT,
+        };
+        self.oldest.store(oldest, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_opened(&self) -> bool {
+        locked(&self.state).has_opened
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(locked(&self.state).stage, Stage::Ended(_))
+    }
+
+    /// Gives the connection no new calls; it ends when all that was sent is answered.
+    pub(crate) fn retire(&self) {
+        let mut state = locked(&self.state);
+        if let Stage::Connecting | Stage::Open = state.stage {
+            state.stage = Stage::Retired;
+            self.note_oldest(&state);
+        }
+        let driver = state.driver.take();
+        drop(state);
+        driver.into_iter().for_each(wake);
+    }
+
+    /// The connection stands. Calls may write by themselves where that can be done.
+    pub(crate) fn opened(&self, wire: Option<Arc<OwnedWriteHalf>>) {
+        let mut state = locked(&self.state);
+        if let Stage::Connecting = state.stage {
+            state.stage = Stage::Open;
+        }
+        state.has_opened = true;
+        state.wire = wire;
+    }
+
+    /// What there is to do for the driver, who is woken when there is more.
+    pub(crate) fn work(&self, driver: &Waker) -> Work {
+        let mut state = locked(&self.state);
+        state.driver_writes = false;
+        if !state.out.is_empty() {
+            return Work::Write;
+        }
+        match state.stage {
+            Stage::Retired if state.is_idle() => return Work::Done,
+            Stage::Ended(_) => return Work::Done,
+            _ => {}
+        }
+        keep_waker(state, |state| &mut state.driver, driver);
+        Work::Nothing
+    }
+
+    /// While connecting: whether nobody needs the connection any more.
+    pub(crate) fn is_unwanted(&self, driver: &Waker) -> bool {
+        let state = locked(&self.state);
+        let is_unwanted = matches!(state.stage, Stage::Retired | Stage::Ended(_));
+        keep_waker(state, |state| &mut state.driver, driver);
+        is_unwanted
+    }
+
+    /// Hands over what is to be written; `bytes` is taken in exchange.
+    pub(crate) fn take_out(&self, bytes: &mut Vec<u8>) {
+        let mut state = locked(&self.state);
+        state.close_out();
+        state.out.swap(bytes);
+        state.driver_writes = true;
+    }
+
+    /// Where replies are given to those who wait for them.
+    pub(crate) fn desk(&self) -> Desk<'_> {
+        Desk { connection: self, state: locked(&self.state) }
+    }
+
+    /// The connection is gone, or to be: everyone who waits is told why, and whatever the server still answers
+    /// reaches nobody.
+    pub(crate) fn end(&self, why: &Error) {
+        let (pending, wire, driver) = {
+            let mut state = locked(&self.state);
+            if let Stage::Ended(_) = state.stage {
+                return;
+            }
+            state.stage = Stage::Ended(why.echo());
+            self.note_oldest(&state);
+            state.close_out();
+            state.out = Outbox::default();
+            (std::mem::take(&mut state.pending), state.wire.take(), state.driver.take())
+        };
+        drop(wire);
+        driver.into_iter().for_each(Waker::wake);
+        for pending in pending {
+            pending.callers().into_iter().for_each(|caller| caller.answer.fail(why.echo()));
+        }
+        self.ears.tell_the_end();
+    }
+}
+
+/// What is under way, in the hands of the one who reads.
+pub(crate) struct Desk<'a> {
+    connection: &'a Connection,
+    state: MutexGuard<'a, State>,
+}
+
+impl Desk<'_> {
+    /// Gives a reply to the one who waits for it; adds who is to be woken.
+    pub(crate) fn take_reply(&mut self, reply: Value, wakers: &mut Vec<Waker>) -> Result<()> {
+        self.state.take_reply(reply, wakers)
+    }
+}
+
+impl Drop for Desk<'_> {
+    fn drop(&mut self) {
+        self.connection.note_oldest(&self.state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    const NOW: Moment = Moment::from_nanos(1);
+
+    fn send(connection: &Connection, n_calls: usize) {
+        for _ in 0..n_calls {
+            drop(connection.send(&Call::of(&[b"PING"]), NOW, Haste::Now));
+        }
+    }
+
+    fn n_waiting(connection: &Connection) -> usize {
+        locked(&connection.state).out.n_calls
+    }
+
+    #[tokio::test]
+    async fn many_are_written_at_once_but_never_past_the_driver() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = server.local_addr().unwrap();
+        let (_, write) = TcpStream::connect(address).await.unwrap().into_split();
+        let host = Host { name: address.ip().to_string(), port: address.port() };
+        let connection = Connection::new(host, "ours".into(), Use::Calls);
+        connection.opened(Some(Arc::new(write)));
+        send(&connection, 1);
+        assert_eq!(n_waiting(&connection), 0, "a lone call is written at once");
+        send(&connection, MANY - 1);
+        assert_eq!(n_waiting(&connection), MANY - 1);
+        send(&connection, 1);
+        assert_eq!(n_waiting(&connection), 0, "so many are enough");
+        // The driver has some in hands and has not written them all: what is sent now comes behind.
+        send(&connection, 1);
+        let mut in_hands = Vec::new();
+        connection.take_out(&mut in_hands);
+        send(&connection, 2 * MANY);
+        assert_eq!(n_waiting(&connection), 2 * MANY);
+        assert!(matches!(connection.work(Waker::noop()), Work::Write));
+        send(&connection, 1);
+        assert_eq!(n_waiting(&connection), 0, "the driver has written its own");
+    }
+}
