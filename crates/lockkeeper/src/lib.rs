@@ -32,14 +32,16 @@ pub use lockkeeper_macros::locked;
 pub use crate::{api::blocking, engine::event, time::clock};
 pub use crate::{
     api::{
-        guard::{Guard, Loss},
-        lock::{LONGEST_LABEL, LONGEST_TTL, Lock, SHORTEST_TTL},
+        guard::Guard,
+        lock::Lock,
         locks::{DEFAULT_ANSWER_WITHIN, DEFAULT_CONNECT_WITHIN, DEFAULT_TTL, Locks, LocksBuilder},
         owner::Owner,
         several::{Guards, Several},
     },
     engine::{
+        LONGEST_LABEL, LONGEST_TTL, SHORTEST_TTL,
         error::{Call, Error, ErrorKind, Result},
+        event::Loss,
         key::Key,
     },
     tools::url::without_secrets,

@@ -10,9 +10,12 @@ use std::{
 };
 
 use crate::{
-    engine::error::{Error, ErrorKind, Result},
+    engine::{
+        error::{Error, Result},
+        event::Loss,
+    },
     line::{
-        Ended, Line,
+        Ended,
         errand::{release::Release, steward::Driven},
         turn::Turn,
     },
@@ -31,28 +34,6 @@ use crate::{
 /// After `fork`, the child's copy is inert: it holds nothing and releases nothing.
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard(Turn);
-
-/// Why a lock was lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Loss {
-    /// Its lease ran out before the engine confirmed a renewal.
-    Expired,
-    /// The engine says that it is not ours any more; the text says why.
-    TakenAway(String),
-    /// The maximum hold is over.
-    MaximumHold,
-}
-
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expired => f.write_str("the lease ran out before it could be renewed"),
-            Self::TakenAway(why) => f.write_str(why),
-            Self::MaximumHold => f.write_str("the maximum hold is over"),
-        }
-    }
-}
 
 impl Guard {
     pub(crate) fn new(turn: Turn) -> Self {
@@ -171,15 +152,8 @@ impl Guard {
     }
 
     fn lost_error(&self, loss: &Loss) -> Error {
-        lost_error(&self.0.held.line, loss)
+        self.0.held.line.lost_error(loss)
     }
-}
-
-/// What a guard is told of its loss.
-pub(crate) fn lost_error(line: &Line, loss: &Loss) -> Error {
-    let engine = line.house.profile.engine;
-    let message = format!("lost {:?} on {engine}: {loss}", line.key().as_str());
-    Error::new(ErrorKind::Lost, message).about(engine, line.key())
 }
 
 impl fmt::Debug for Guard {

@@ -2,30 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    guard::Guard,
-    locks::{House, refused_after_fork},
-};
+use super::guard::Guard;
 use crate::{
     engine::{
-        Expiry, Order, Patience,
+        Expiry, LONGEST_LABEL, LONGEST_TTL, Order, Patience, SHORTEST_TTL,
         error::{Call, Error, ErrorKind, Result},
         key::Key,
     },
     line::{
         Line,
         acquire::Wait,
+        house::{House, refused_after_fork},
         seat::{OwnerNumber, Terms, Wish},
     },
     time::clock::Moment,
 };
-
-/// The longest ttl; a longer one would be a lock that outlives its dead holder for days.
-pub const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// The shortest ttl; below it, an ordinary pause of the machine would lose the lock.
-pub const SHORTEST_TTL: Duration = Duration::from_millis(100);
-/// The longest label, in bytes.
-pub const LONGEST_LABEL: usize = 256;
 
 /// A named request with its options, before it is held; made by [`Locks::lock`](crate::Locks::lock).
 ///
@@ -206,7 +197,7 @@ impl Lock {
             .map_err(|error| line.house.error_at(error, line.key(), Call::Acquire))?;
         let (owner, maximum_hold) = (self.owner, self.maximum_hold);
         let wish = Wish { terms: self.terms.clone(), patience, owner, maximum_hold };
-        Wait::new(line, wish, give_up_at).await
+        Wait::new(line, wish, give_up_at).await.map(|turn| turn.map(Guard::new))
     }
 
     fn change_terms(&mut self, change: impl FnOnce(&mut Terms)) {

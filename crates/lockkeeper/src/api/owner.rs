@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{lock::Lock, locks::House};
-use crate::line::seat::OwnerNumber;
+use super::lock::Lock;
+use crate::line::{house::House, seat::OwnerNumber};
 
 /// Someone who may hold a key more than once at a time: every further acquire of a key it holds
 /// succeeds at once, with the same hold and the same fence. The lock is released with the last
@@ -32,7 +32,7 @@ pub struct Owner {
 
 impl Owner {
     pub(crate) fn new(house: &Arc<House>) -> Self {
-        Self { house: Arc::clone(house), number: house.next_number() }
+        Self { house: Arc::clone(house), number: house.numbers.next() }
     }
 
     /// A lock that lets this owner in again.

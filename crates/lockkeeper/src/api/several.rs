@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{
-    guard::{Guard, Loss},
-    lock::Lock,
-    locks::Locks,
+use super::{guard::Guard, lock::Lock, locks::Locks};
+use crate::engine::{
+    error::{Error, ErrorKind, Result},
+    event::Loss,
 };
-use crate::engine::error::{Error, ErrorKind, Result};
 
 /// A request for several keys, all or none; made by [`Locks::several`].
 ///

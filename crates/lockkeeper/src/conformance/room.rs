@@ -100,7 +100,7 @@ impl<'a> Room<'a> {
     /// also when the machine is busy.
     pub(super) fn short_ttl(&self) -> Duration {
         let at_least = match self.profile.reach {
-            Reach::Process | Reach::Machine => crate::api::lock::SHORTEST_TTL,
+            Reach::Process | Reach::Machine => crate::SHORTEST_TTL,
             Reach::Network => Duration::from_secs(1),
         };
         match self.profile.expiry {

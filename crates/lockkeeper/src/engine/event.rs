@@ -8,7 +8,6 @@ use std::{
 };
 
 use super::{error::Error, key::Key};
-use crate::api::guard::Loss;
 
 /// Something that happened to a lock.
 #[derive(Debug)]
@@ -54,6 +53,28 @@ pub enum Event<'a> {
         /// The key.
         key: &'a Key,
     },
+}
+
+/// Why a lock was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Its lease ran out before the engine confirmed a renewal.
+    Expired,
+    /// The engine says that it is not ours any more; the text says why.
+    TakenAway(String),
+    /// The maximum hold is over.
+    MaximumHold,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expired => f.write_str("the lease ran out before it could be renewed"),
+            Self::TakenAway(why) => f.write_str(why),
+            Self::MaximumHold => f.write_str("the maximum hold is over"),
+        }
+    }
 }
 
 /// Is told every [`Event`], on the thread where it happens: be quick, and do not call back. A panic

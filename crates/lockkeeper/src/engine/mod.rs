@@ -28,6 +28,7 @@ pub(crate) mod error;
 pub mod event;
 mod inspect;
 pub(crate) mod key;
+mod moment;
 mod profile;
 
 use std::{
@@ -42,9 +43,9 @@ use async_trait::async_trait;
 use self::{error::Result, key::Key};
 pub use self::{
     inspect::{Inspector, Listed, Party, Who},
+    moment::Moment,
     profile::{Answers, Expiry, Fairness, Fencing, Profile, Reach, Wake},
 };
-pub use crate::time::clock::Moment;
 
 /// A place where locks live.
 pub trait Engine: Send + Sync + fmt::Debug + 'static {
@@ -139,6 +140,13 @@ pub trait Claim: Send + fmt::Debug {
         Ok(None)
     }
 }
+
+/// The longest ttl; a longer one would be a lock that outlives its dead holder for days.
+pub const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// The shortest ttl; below it, an ordinary pause of the machine would lose the lock.
+pub const SHORTEST_TTL: Duration = Duration::from_millis(100);
+/// The longest label, in bytes.
+pub const LONGEST_LABEL: usize = 256;
 
 /// What a claim asks for.
 #[derive(Clone, Debug)]

@@ -11,9 +11,9 @@ use super::{
     Joined, Line,
     errand::{ask::Ask, steward::Driven},
     seat::{Answer, Seat, Wish},
+    turn::Turn,
 };
 use crate::{
-    api::guard::Guard,
     engine::error::{Call, Result},
     time::{alarms::Alarm, clock::Moment},
     tools::linked_queue::Place,
@@ -74,7 +74,7 @@ impl<'a> Wait<'a> {
 }
 
 impl Future for Wait<'_> {
-    type Output = Result<Option<Guard>>;
+    type Output = Result<Option<Turn>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -96,7 +96,7 @@ impl Future for Wait<'_> {
                     this.stage = Stage::InLine(ticket);
                     return this.poll_limit(context);
                 }
-                Joined::Again(turn) => return Poll::Ready(Ok(Some(Guard::new(turn)))),
+                Joined::Again(turn) => return Poll::Ready(Ok(Some(turn))),
                 Joined::Busy => return Poll::Ready(Ok(None)),
             }
         }
@@ -113,7 +113,7 @@ impl Future for Wait<'_> {
             };
             if let Some(answer) = answer {
                 ticket.is_answered = true;
-                return Poll::Ready(answer.into_guard());
+                return Poll::Ready(answer.into_turn());
             }
         }
         this.poll_limit(context)
@@ -122,7 +122,7 @@ impl Future for Wait<'_> {
 
 impl Wait<'_> {
     /// Gives up when the time is over.
-    fn poll_limit(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Guard>>> {
+    fn poll_limit(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Turn>>> {
         let Stage::InLine(ticket) = &mut self.stage else { return Poll::Pending };
         if self.give_up_at == Moment::NEVER {
             return Poll::Pending;
@@ -134,21 +134,21 @@ impl Wait<'_> {
             // Nobody would tell us that the time is over.
             let error = house.error_at(error, ticket.line.key(), Call::Acquire);
             let answer = ticket.leave().unwrap_or(Answer::Failed(error));
-            return Poll::Ready(answer.into_guard());
+            return Poll::Ready(answer.into_turn());
         }
         let alarm = self.alarm.get_or_insert_with(|| house.alarms.alarm(give_up_at));
         std::task::ready!(alarm.poll(context.waker()));
         let answer =
             ticket.leave().unwrap_or_else(|| Answer::Failed(ticket.line.why_not(&ticket.seat)));
-        Poll::Ready(answer.into_guard())
+        Poll::Ready(answer.into_turn())
     }
 }
 
 impl Answer {
-    /// The guard that the answer is worth.
-    fn into_guard(self) -> Result<Option<Guard>> {
+    /// The turn that the answer brings, if any.
+    fn into_turn(self) -> Result<Option<Turn>> {
         match self {
-            Self::Yours(turn) => Ok(Some(Guard::new(turn))),
+            Self::Yours(turn) => Ok(Some(turn)),
             Self::Busy => Ok(None),
             Self::Failed(error) => Err(error),
         }

@@ -14,7 +14,7 @@ use super::{
     errand::{self, give_back},
 };
 use crate::{
-    api::guard::{Loss, lost_error},
+    engine::event::Loss,
     engine::{
         Claim, Grant, Lease, Released,
         error::{Error, ErrorKind, Result},
@@ -162,7 +162,7 @@ impl Held {
 
     /// What its guards are told when it does not hold any more.
     pub(crate) fn lost_error(&self) -> Error {
-        lost_error(&self.line, &self.loss().0)
+        self.line.lost_error(&self.loss().0)
     }
 
     /// Ends when the hold was lost and that was noticed.

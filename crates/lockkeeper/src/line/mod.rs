@@ -8,6 +8,7 @@ pub(crate) mod acquire;
 pub(crate) mod errand;
 mod give_up;
 pub(crate) mod held;
+pub(crate) mod house;
 pub(crate) mod limit;
 mod queue;
 pub(crate) mod seat;
@@ -28,6 +29,7 @@ use self::{
     acquire::Ticket,
     errand::handoff::AtHand,
     held::Held,
+    house::House,
     limit::Limit,
     queue::Queue,
     seat::{Answer, Seat, Wish},
@@ -39,10 +41,10 @@ pub(crate) use self::{
     turns::{Ended, Left, Offer, Unwanted, Why},
 };
 use crate::{
-    api::locks::House,
     engine::{
         Answers, Claim, Patience,
         error::{Call, Error, ErrorKind},
+        event::Loss,
         key::Key,
     },
     time::next_check::NextLook,
@@ -293,6 +295,13 @@ impl Line {
         );
         let error = Error::new(ErrorKind::Unreachable, message);
         self.house.error_at(error, self.key(), Call::Acquire)
+    }
+
+    /// What a guard is told of its loss.
+    pub(crate) fn lost_error(&self, loss: &Loss) -> Error {
+        let engine = self.house.profile.engine;
+        let message = format!("lost {:?} on {engine}: {loss}", self.key().as_str());
+        Error::new(ErrorKind::Lost, message).about(engine, self.key())
     }
 
     /// Ends when no claim needs to wait for this line.

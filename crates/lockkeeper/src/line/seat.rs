@@ -6,9 +6,8 @@ use std::{
     time::Duration,
 };
 
-use super::turn::Turn;
+use super::{house::House, turn::Turn};
 use crate::{
-    api::locks::House,
     engine::{Order, Patience, error::Error},
     time::clock::{Clock, Moment},
     tools::sync::{keep_waker, locked},

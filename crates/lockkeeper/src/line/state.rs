@@ -12,7 +12,7 @@ use super::{
     turn::Turn,
 };
 use crate::{
-    api::guard::Loss,
+    engine::event::Loss,
     engine::{Patience, error::Error},
     time::clock::{Clock, Rough},
     tools::sync::wake,

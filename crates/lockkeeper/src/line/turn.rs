@@ -3,7 +3,7 @@
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use super::{Ended, errand::give_back, held::Held};
-use crate::{api::guard::Loss, time::clock::Moment};
+use crate::{engine::event::Loss, time::clock::Moment};
 
 /// A turn: from the moment the line gives it until it is dropped or ended.
 ///

@@ -8,7 +8,7 @@ use super::{
     state::{Stage, Tenure, Word},
 };
 use crate::{
-    api::guard::Loss,
+    engine::event::Loss,
     engine::{Claim, Grant, Lease, error::Error, event::Event},
     time::clock::{Moment, Rough},
     tools::sync::locked,

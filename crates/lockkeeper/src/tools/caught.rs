@@ -70,7 +70,7 @@ mod tests {
     use std::future::{Ready, ready};
 
     use super::*;
-    use crate::api::blocking::block_on;
+    use crate::tools::block_on::block_on;
 
     #[test]
     fn a_panic_is_an_answer_wherever_it_comes_from() {

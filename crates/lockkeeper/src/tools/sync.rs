@@ -174,7 +174,7 @@ mod tests {
     use futures_lite::future::poll_once;
 
     use super::*;
-    use crate::api::blocking::block_on;
+    use crate::tools::block_on::block_on;
 
     #[test]
     fn those_who_stop_waiting_leave_nothing_behind() {

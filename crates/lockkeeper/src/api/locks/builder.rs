@@ -1,14 +1,10 @@
 //! Settings for [`Locks`].
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_lite::future;
 
-use super::{DEFAULT_TTL, House, Locks};
+use super::{DEFAULT_TTL, Locks};
 use crate::{
     engine::{
         Engine, Order,
@@ -18,6 +14,7 @@ use crate::{
     engines,
     line::{
         errand::{steward::Steward, unconfirmed::Partings},
+        house::{House, Lines, Numbers},
         limit,
         seat::Terms,
     },
@@ -181,10 +178,6 @@ impl LocksBuilder {
     }
 
     fn furnish(self, engine: Box<dyn Engine>, alarms: Alarms) -> Result<Locks> {
-        let mut first_owner = [0; 16];
-        getrandom::fill(&mut first_owner).map_err(|source| {
-            Error::new(ErrorKind::Other, "the system gave no random numbers").because(source)
-        })?;
         let label = self.label.unwrap_or_else(program_name).into();
         let profile = engine.profile();
         let ttl = self.ttl.or(profile.usual_ttl).unwrap_or(DEFAULT_TTL);
@@ -200,9 +193,8 @@ impl LocksBuilder {
             steward: Steward::new(),
             partings: Partings::default(),
             observers: self.observers,
-            lines: Mutex::default(),
-            first_owner: u128::from_le_bytes(first_owner),
-            n_numbers: AtomicU64::new(0),
+            lines: Lines::default(),
+            numbers: Numbers::draw()?,
             origin: Origin::here(),
         };
         Ok(Locks { house: Arc::new(house) })

@@ -2,37 +2,18 @@
 
 mod builder;
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 pub use self::builder::{DEFAULT_ANSWER_WITHIN, DEFAULT_CONNECT_WITHIN, LocksBuilder};
 use super::{lock::Lock, owner::Owner, several::Several};
 use crate::{
     engine::{
-        Engine, Inspector, Listed, Mode, OwnerId, Profile, Request, Who,
+        Engine, Inspector, Listed, Profile, Who,
         error::{Call, Error, Result},
-        event::Observers,
         key::Key,
     },
-    line::{
-        LineRecord,
-        errand::{steward::Steward, unconfirmed::Partings},
-        seat::{Terms, Wish},
-    },
-    time::{
-        alarms::Alarms,
-        clock::{Clock, Moment},
-    },
-    tools::{
-        fork::{self, Origin},
-        sync::locked,
-    },
+    line::house::House,
+    time::clock::Moment,
 };
 
 /// The default ttl: how long a lock outlives a holder that dies, on engines that count time and have
@@ -73,7 +54,7 @@ impl Locks {
     /// # Errors
     /// What the file engine says when the folder cannot be used.
     pub fn embedded() -> Result<Self> {
-        crate::api::blocking::block_on(Self::builder().connect())
+        crate::tools::block_on::block_on(Self::builder().connect())
     }
 
     /// Settings for more than a URL.
@@ -181,118 +162,5 @@ impl Locks {
             .engine
             .inspector()
             .ok_or_else(|| Error::unsupported(format!("{} {lacks}", self.house.profile.engine)))
-    }
-}
-
-/// How many lines may be idle before the idle ones are forgotten.
-const KEPT_LINES: usize = 1024;
-
-/// What everything made from one [`Locks`] shares.
-#[derive(Debug)]
-pub(crate) struct House {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) profile: Profile,
-    /// Where the locks are, as the URL says it.
-    place: String,
-    pub(crate) terms: Terms,
-    pub(crate) answer_within: Duration,
-    pub(crate) clock: Clock,
-    pub(crate) alarms: Alarms,
-    pub(crate) steward: Steward,
-    pub(crate) partings: Partings,
-    pub(crate) observers: Observers,
-    lines: Mutex<HashMap<Key, Arc<LineRecord>, foldhash::fast::RandomState>>,
-    first_owner: u128,
-    n_numbers: AtomicU64,
-    origin: Origin,
-}
-
-impl House {
-    /// A request of a claim of its own.
-    pub(crate) fn request(&self, key: &Key, wish: &Wish) -> Request {
-        // Nobody can guess the first, and none is used twice.
-        let owner = OwnerId(self.first_owner.wrapping_add(self.next_number().into()));
-        let terms = wish.terms(self);
-        Request {
-            key: key.clone(),
-            owner,
-            label: Arc::clone(&terms.label),
-            mode: Mode::Exclusive,
-            ttl: terms.ttl,
-            patience: wish.patience,
-            order: terms.order,
-        }
-    }
-
-    /// The line of the key with this name.
-    pub(crate) fn line_of(&self, name: &str) -> Result<Arc<LineRecord>> {
-        // In a forked child the mutex may be locked for ever.
-        self.check_process()?;
-        // Known names need no new key; the guard must be gone before the other way is taken.
-        let known = locked(&self.lines).get(name).map(Arc::clone);
-        known.map_or_else(|| Ok(self.line(&Key::new(name)?)), Ok)
-    }
-
-    /// The line of this key, opened if there is none.
-    pub(crate) fn line(&self, key: &Key) -> Arc<LineRecord> {
-        let mut lines = locked(&self.lines);
-        if let Some(line) = lines.get(key.as_str()) {
-            return Arc::clone(line);
-        }
-        let mut closed = Vec::new();
-        if lines.len() >= lines.capacity().max(KEPT_LINES) {
-            // Only when the table would have to grow: so the cost is spread over all the keys
-            // that were added since.
-            closed.extend(lines.extract_if(|_, line| line.close_if_idle()));
-        }
-        let line = Arc::new(LineRecord::new(key.clone()));
-        lines.insert(key.clone(), Arc::clone(&line));
-        // A line may have a claim to spare, and an engine's claim may do anything when dropped.
-        drop(lines);
-        drop(closed);
-        line
-    }
-
-    /// Whether something is still done for a key that nobody here wants any more.
-    pub(crate) fn is_winding_up(&self) -> bool {
-        locked(&self.lines).values().any(|line| line.is_winding_up())
-    }
-
-    pub(crate) fn next_number(&self) -> u64 {
-        self.n_numbers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub(crate) fn error_at(&self, error: Error, key: &Key, call: Call) -> Error {
-        error.at(self.profile.engine, Some(key), call)
-    }
-
-    /// Whether we are in the process that connected, not in a child forked from it: there, the
-    /// locks are still the parent's, and our threads do not exist.
-    pub(crate) fn is_this_process(&self) -> bool {
-        self.origin.is_here()
-    }
-
-    pub(crate) fn check_process(&self) -> Result<()> {
-        if self.is_this_process() {
-            return Ok(());
-        }
-        Err(refused_after_fork())
-    }
-}
-
-pub(crate) fn refused_after_fork() -> Error {
-    Error::refused("these locks were opened before a fork; connect again in the child")
-}
-
-impl Drop for House {
-    fn drop(&mut self) {
-        if self.is_this_process() {
-            return;
-        }
-        // A forked child: everything that an engine made is the parent's, and may be half-way through something.
-        let lines = self.lines.get_mut().unwrap_or_else(PoisonError::into_inner);
-        fork::leave(std::mem::take(lines));
-        fork::leave(Arc::clone(&self.engine));
-        self.partings.leave();
     }
 }

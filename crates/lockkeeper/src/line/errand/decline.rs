@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Next, ask, give_back::give_back_soon, steward::Errand};
 use crate::{
-    api::guard::Loss,
+    engine::event::Loss,
     engine::{Grant, Patience, Standing, event::Event},
     line::{
         Line, Offer, Unwanted, Why,

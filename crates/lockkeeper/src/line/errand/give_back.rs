@@ -9,19 +9,15 @@ use std::{
 
 use super::{asking, at_once, backoff::Mood, steward::Errand, unconfirmed::Unsettled};
 use crate::{
-    api::{
-        guard::{Loss, lost_error},
-        lock::LONGEST_TTL,
-        locks::House,
-    },
     engine::{
-        Answers, Claim, Expiry, Released,
+        Answers, Claim, Expiry, LONGEST_TTL, Released,
         error::{Call, Result},
-        event::Event,
+        event::{Event, Loss},
     },
     line::{
         Line,
         held::{Held, Taken},
+        house::House,
     },
     tools::caught::caught,
 };
@@ -78,7 +74,7 @@ pub(crate) fn confirm(line: &Line, released: Released) -> Result<()> {
     let loss =
         Loss::TakenAway("the engine had another holder, or none, when it was released".into());
     line.house.observers.tell(&Event::Lost { key: line.key(), loss: &loss });
-    Err(lost_error(line, &loss))
+    Err(line.lost_error(&loss))
 }
 
 /// The claim is out of our hands. If somebody is in line, the next one is not our caller's matter.

@@ -34,7 +34,7 @@ use super::{
     seat::{Answer, Seat},
 };
 use crate::{
-    api::guard::Loss,
+    engine::event::Loss,
     engine::{
         Answers, Attempt, Claim, Grant, Patience, Standing,
         error::{Call, Error, ErrorKind, Result},

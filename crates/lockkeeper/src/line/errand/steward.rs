@@ -16,9 +16,9 @@ use std::{
 use async_executor::Executor;
 
 use crate::{
-    api::blocking::block_on,
     engine::error::{Call, Error, Result},
     line::Line,
+    tools::block_on::block_on,
     tools::{
         fork::{self, Origin},
         sync::{Flag, locked},

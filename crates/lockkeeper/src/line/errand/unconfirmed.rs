@@ -21,9 +21,8 @@ use futures_lite::future;
 
 use super::{give_back, steward::Errand};
 use crate::{
-    api::locks::House,
     engine::{Claim, Released},
-    line::Line,
+    line::{Line, house::House},
     tools::{
         caught::{calling, polling},
         fork,

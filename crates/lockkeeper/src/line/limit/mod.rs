@@ -15,8 +15,8 @@ use std::{
 
 pub(crate) use self::per_line::{CallLimit, Limit};
 
+use super::house::House;
 use crate::{
-    api::locks::House,
     engine::{
         Answers,
         error::{Error, ErrorKind, Result},

@@ -157,7 +157,7 @@ impl Future for Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::blocking::block_on;
+    use crate::tools::block_on::block_on;
 
     #[test]
     fn an_answer_has_all_its_replies_in_order() {
