@@ -47,7 +47,11 @@ use crate::{
         event::Loss,
         key::Key,
     },
-    time::next_check::NextLook,
+    time::{
+        alarms::Alarms,
+        clock::Moment,
+        next_check::{Next, NextLook, Watched},
+    },
     tools::{
         caught::calling,
         linked_queue::Place,
@@ -68,7 +72,7 @@ pub(crate) struct LineRecord {
     key: Key,
     state: Mutex<State>,
     pub(crate) limit: Limit,
-    pub(crate) next_look: NextLook,
+    next_look: NextLook,
 }
 
 /// A claim that was given back and can begin again.
@@ -358,6 +362,14 @@ impl LineRecord {
         }
     }
 
+    /// From now on the clock's thread looks at the limit of this line by `due`.
+    fn watch_limit(self: &Arc<Self>, alarms: &Alarms, now: Moment, due: Moment) {
+        if alarms.watch_limit(self, now, due).is_err() {
+            // Nobody would look later: better to ask again now than to hang.
+            self.limit.look(Moment::NEVER).waker.into_iter().for_each(wake);
+        }
+    }
+
     /// Closes the line if nobody wants it.
     pub(crate) fn close_if_idle(&self) -> bool {
         let mut state = locked(&self.state);
@@ -365,5 +377,24 @@ impl LineRecord {
             state.stage = Stage::Closed;
         }
         matches!(state.stage, Stage::Closed)
+    }
+}
+
+impl Watched for LineRecord {
+    fn next_look(&self) -> &NextLook {
+        &self.next_look
+    }
+
+    /// Looks at the limit and at the hold.
+    fn look(self: Arc<Self>, now: Moment) -> Next {
+        let limit = self.limit.look(now);
+        limit.waker.into_iter().for_each(wake);
+        let hold = self.held().map_or(Moment::NEVER, |held| held.due(now));
+        match limit.next.min(hold) {
+            // A renewal may have the hold in hands, and has the line watched again when it is through.
+            Moment::NEVER if self.held().is_some() => Next::WhenEntered,
+            Moment::NEVER => Next::Never,
+            next => Next::At(next),
+        }
     }
 }

@@ -14,11 +14,11 @@ use std::{
 
 use super::{
     clock::{Clock, Moment, Sleeper},
+    next_check::{Next, Watched},
     timers::{Book, Entry, rounded_down},
 };
 use crate::{
     engine::error::{Error, Result},
-    line::LineRecord,
     tools::{
         fork::Origin,
         sync::{let_go, locked, wake},
@@ -44,7 +44,7 @@ struct State {
     /// Of those who wait for something that nearly always comes before the alarm.
     limits: Book<Waker>,
     /// Lines that made a call lately, or hold their key.
-    lines: Book<Arc<LineRecord>>,
+    lines: Book<Arc<dyn Watched>>,
     /// When the limit entered last is due, also when it has left by now.
     last_limit: Moment,
     /// Until when the thread sleeps; [`AWAKE`] while it is up and will look again by itself.
@@ -107,33 +107,38 @@ impl Alarms {
     /// Looks at the hold of this line at `due`, or somewhat earlier.
     pub(crate) fn watch_hold(
         &self,
-        line: &Arc<LineRecord>,
+        line: &Arc<impl Watched>,
         now: Moment,
         due: Moment,
     ) -> Result<()> {
-        if line.next_look.comes_by(due) {
+        if line.next_look().comes_by(due) {
             return Ok(());
         }
         let mut state = locked(&self.0.state);
         if state.thread != Thread::NotForHolds {
             self.0.ensure_thread(&mut state)?;
         }
-        self.0.enter(line, now, due, &mut state);
+        self.0.enter(line.clone(), now, due, &mut state);
         Ok(())
     }
 
     /// Looks at the limit of this line at `due`, or somewhat earlier.
-    pub(crate) fn watch_limit(&self, line: &Arc<LineRecord>, now: Moment, due: Moment) {
-        if line.next_look.comes_by(due) {
-            return;
+    ///
+    /// # Errors
+    /// If there is no thread to look.
+    pub(crate) fn watch_limit(
+        &self,
+        line: &Arc<impl Watched>,
+        now: Moment,
+        due: Moment,
+    ) -> Result<()> {
+        if line.next_look().comes_by(due) {
+            return Ok(());
         }
         let mut state = locked(&self.0.state);
-        if self.0.ensure_thread(&mut state).is_ok() {
-            return self.0.enter(line, now, due, &mut state);
-        }
-        drop(state);
-        // Nobody would look later: better to ask again now than to hang.
-        line.limit.look(Moment::NEVER).waker.into_iter().for_each(wake);
+        self.0.ensure_thread(&mut state)?;
+        self.0.enter(line.clone(), now, due, &mut state);
+        Ok(())
     }
 
     /// Does what is due, in the place of the thread; answers when something is due next.
@@ -293,10 +298,10 @@ impl Shared {
     }
 
     /// Enters a line to be looked at at `due`, or somewhat earlier.
-    fn enter(&self, line: &Arc<LineRecord>, now: Moment, due: Moment, state: &mut State) {
+    fn enter(&self, line: Arc<dyn Watched>, now: Moment, due: Moment, state: &mut State) {
         let wait = rounded_down(due.since(now).min(LONGEST_WAIT));
-        if line.next_look.bring_forward(now + wait) {
-            let (_, due) = state.lines.enter_after(now, wait, Arc::clone(line));
+        if line.next_look().bring_forward(now + wait) {
+            let (_, due) = state.lines.enter_after(now, wait, line);
             self.nudge_if_asleep_past(due, state);
         }
     }
@@ -338,7 +343,7 @@ impl Shared {
             wakers.push(waker);
         }
         while let Some((due, line)) = state.lines.take_due(now) {
-            let is_next = line.next_look.begins(due);
+            let is_next = line.next_look().begins(due);
             if is_next { &mut lines } else { &mut stale }.push(line);
         }
         if wakers.is_empty() && lines.is_empty() {
@@ -353,21 +358,19 @@ impl Shared {
         Look::Something
     }
 
-    /// Looks at the limit and at the hold of a line.
-    fn look_at(&self, line: &Arc<LineRecord>, now: Moment) {
-        let limit = line.limit.look(now);
-        limit.waker.into_iter().for_each(wake);
-        let hold = line.held().map_or(Moment::NEVER, |held| held.due(now));
-        let next = limit.next.min(hold);
-        if next < Moment::NEVER {
-            self.enter(line, now, next, &mut locked(&self.state));
-        } else if line.held().is_some() {
-            // A renewal has the hold in hands and enters the line again when it is through. A program
-            // that attends sleeps by then, and nobody would wake it for that: so it looks again.
-            let mut state = locked(&self.state);
-            if state.thread == Thread::NotForHolds {
-                self.enter(line, now, now + LOOK_AGAIN, &mut state);
+    fn look_at(&self, line: &Arc<dyn Watched>, now: Moment) {
+        let (next, line) = (Arc::clone(line).look(now), Arc::clone(line));
+        match next {
+            Next::At(next) => self.enter(line, now, next, &mut locked(&self.state)),
+            Next::WhenEntered => {
+                // A program that attends sleeps by then, and nobody would wake it for that: so it
+                // looks again.
+                let mut state = locked(&self.state);
+                if state.thread == Thread::NotForHolds {
+                    self.enter(line, now, now + LOOK_AGAIN, &mut state);
+                }
             }
+            Next::Never => {}
         }
     }
 }

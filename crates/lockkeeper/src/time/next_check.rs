@@ -3,9 +3,34 @@
 //! A key that is wanted again and again is taken and released many times before anything is due. So a
 //! line that is entered with the clock stays there, and whoever has something due later does nothing.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use super::clock::Moment;
+
+/// Something that the clock's thread looks at from time to time: the line of a key.
+pub(crate) trait Watched: fmt::Debug + Send + Sync + 'static {
+    /// When the next look comes.
+    fn next_look(&self) -> &NextLook;
+
+    /// Does what is due, which must not take long; answers when to look again.
+    fn look(self: Arc<Self>, now: Moment) -> Next;
+}
+
+/// When to look again at something that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    At(Moment),
+    /// Not before somebody who has it in hands just now has it watched again.
+    WhenEntered,
+    /// There is nothing to look at.
+    Never,
+}
 
 /// The next look at one line; [`Moment::NEVER`] if it is not entered.
 ///

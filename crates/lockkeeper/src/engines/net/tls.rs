@@ -77,7 +77,7 @@ impl Tls {
                 "the certificate of {host} is not trusted; name its authority with the parameter \"ca\""
             ))
             .because(error),
-            _ => Error::unreachable(&format!("{host} did not agree on TLS"), error),
+            _ => Error::unreachable(format!("{host} did not agree on TLS"), error),
         })
     }
 }

@@ -130,7 +130,7 @@ impl CallLimit {
             Watch::NotYet => {
                 self.watch = match line.record().limit.set(ends_at, waker) {
                     Setting::Set => {
-                        house.alarms.watch_limit(line.record(), self.began_at, ends_at);
+                        line.record().watch_limit(&house.alarms, self.began_at, ends_at);
                         Watch::ByLine
                     }
                     Setting::Taken => {
@@ -142,7 +142,7 @@ impl CallLimit {
             Watch::ByLine => {
                 line.record().limit.move_to(waker);
                 // The look may be missing, if there was no thread for it.
-                house.alarms.watch_limit(line.record(), self.began_at, ends_at);
+                line.record().watch_limit(&house.alarms, self.began_at, ends_at);
             }
             // If the limit is over, the look at the clock tells as well.
             Watch::Apart(entry) => drop(house.alarms.move_limit(entry, waker)),

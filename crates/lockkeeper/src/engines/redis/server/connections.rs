@@ -127,7 +127,7 @@ impl Connections {
         let mut list = self.write();
         if list.only.as_ref().is_some_and(|only| only != host) {
             return Err(Error::unreachable(
-                &format!("{host} is not the primary any more"),
+                format!("{host} is not the primary any more"),
                 "replaced",
             ));
         }

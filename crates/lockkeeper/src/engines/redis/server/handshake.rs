@@ -111,7 +111,7 @@ impl Hello {
     async fn connect(&self, host: &Host) -> Result<Stream> {
         let stream = TcpStream::connect((host.name.as_str(), host.port))
             .await
-            .map_err(|error| Error::unreachable(&format!("{host} cannot be reached"), error))?;
+            .map_err(|error| Error::unreachable(format!("{host} cannot be reached"), error))?;
         tune(&stream).map_err(|error| Error::unreachable("the connection broke", error))?;
         Ok(match &self.tls {
             None => Stream::plain(stream),
