@@ -68,7 +68,7 @@ impl Guard {
         if !self.is_held() {
             return Some(Duration::ZERO);
         }
-        let now = self.0.held.line.house.clock.now();
+        let now = self.0.held.line.core.clock.now();
         match self.0.ends_at() {
             Moment::NEVER => None,
             ends_at => Some(ends_at.since(now)),

@@ -11,8 +11,8 @@ use crate::{
     },
     line::{
         Line,
-        acquire::Wait,
-        house::{House, refused_after_fork},
+        acquire::Acquire,
+        core::{Core, refused_after_fork},
         seat::{OwnerNumber, Terms, Wish},
     },
     time::clock::Moment,
@@ -25,7 +25,7 @@ use crate::{
 pub struct Lock {
     line: Result<Line, BadKey>,
     owner: Option<OwnerNumber>,
-    /// Terms of its own; without them, those of the house.
+    /// Terms of its own; without them, those of the core.
     terms: Option<Arc<Terms>>,
     maximum_hold: Option<Duration>,
 }
@@ -35,9 +35,9 @@ pub struct Lock {
 struct BadKey(Arc<str>);
 
 impl Lock {
-    pub(crate) fn new(house: &Arc<House>, key: &str, owner: Option<OwnerNumber>) -> Self {
-        let line = match house.line_of(key) {
-            Ok(record) => Ok(Line::new(Arc::clone(house), record)),
+    pub(crate) fn new(core: &Arc<Core>, key: &str, owner: Option<OwnerNumber>) -> Self {
+        let line = match core.line_of(key) {
+            Ok(record) => Ok(Line::new(Arc::clone(core), record)),
             Err(_) => Err(BadKey(key.into())),
         };
         Self { line, owner, terms: None, maximum_hold: None }
@@ -148,7 +148,7 @@ impl Lock {
 
     /// The moment that is so far away; `None` for a lock with a bad key.
     pub(crate) fn moment_in(&self, limit: Duration) -> Option<Moment> {
-        self.line().ok().map(|line| line.house.clock.now() + limit)
+        self.line().ok().map(|line| line.core.clock.now() + limit)
     }
 
     /// Waits its turn until this moment, which the caller knows as the end of `limit`.
@@ -157,7 +157,7 @@ impl Lock {
         give_up_at: Option<Moment>,
         limit: Duration,
     ) -> Result<Guard> {
-        let (key, engine) = self.line().map(|line| (line.key(), line.house.profile.engine))?;
+        let (key, engine) = self.line().map(|line| (line.key(), line.core.profile.engine))?;
         let timed_out =
             |message: String| Error::new(ErrorKind::TimedOut, message).about(engine, key);
         if limit.is_zero() {
@@ -176,12 +176,12 @@ impl Lock {
     /// Whether it is too late to ask for this lock: there was some time, and it is over.
     pub(crate) fn check_time(&self, give_up_at: Option<Moment>, limit: Duration) -> Result<()> {
         let (line, end) = (self.line()?, give_up_at.unwrap_or(Moment::NEVER));
-        if limit.is_zero() || !line.house.alarms.is_over(end) {
+        if limit.is_zero() || !line.core.alarms.is_over(end) {
             return Ok(());
         }
         let (key, limit) = (line.key(), humantime::format_duration(limit));
         let message = format!("no time was left to ask for {key:?}: the other keys took {limit}");
-        Err(Error::new(ErrorKind::TimedOut, message).about(line.house.profile.engine, key))
+        Err(Error::new(ErrorKind::TimedOut, message).about(line.core.profile.engine, key))
     }
 
     async fn wait_until(&self, give_up_at: Moment) -> Result<Guard> {
@@ -193,17 +193,17 @@ impl Lock {
 
     async fn ask(&self, patience: Patience, give_up_at: Moment) -> Result<Option<Guard>> {
         let line = self.line()?;
-        self.check(&line.house)
-            .map_err(|error| line.house.error_at(error, line.key(), Call::Acquire))?;
+        self.check(&line.core)
+            .map_err(|error| line.core.error_at(error, line.key(), Call::Acquire))?;
         let (owner, maximum_hold) = (self.owner, self.maximum_hold);
         let wish = Wish { terms: self.terms.clone(), patience, owner, maximum_hold };
-        Wait::new(line, wish, give_up_at).await.map(|turn| turn.map(Guard::new))
+        Acquire::new(line, wish, give_up_at).await.map(|turn| turn.map(Guard::new))
     }
 
     fn change_terms(&mut self, change: impl FnOnce(&mut Terms)) {
         // A lock without a line has a bad key, which is all that will ever be said about it.
         let Ok(line) = &self.line else { return };
-        let terms = self.terms.get_or_insert_with(|| Arc::new(line.house.terms.clone()));
+        let terms = self.terms.get_or_insert_with(|| Arc::new(line.core.terms.clone()));
         change(Arc::make_mut(terms));
     }
 
@@ -215,10 +215,10 @@ impl Lock {
         })
     }
 
-    fn check(&self, house: &House) -> Result<()> {
-        house.check_process()?;
-        let terms = self.terms.as_deref().unwrap_or(&house.terms);
-        let shortest = match house.profile.expiry {
+    fn check(&self, core: &Core) -> Result<()> {
+        core.check_process()?;
+        let terms = self.terms.as_deref().unwrap_or(&core.terms);
+        let shortest = match core.profile.expiry {
             Expiry::Lease { shortest } => shortest.max(SHORTEST_TTL),
             Expiry::Session => SHORTEST_TTL,
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::lock::Lock;
-use crate::line::{house::House, seat::OwnerNumber};
+use crate::line::{core::Core, seat::OwnerNumber};
 
 /// Someone who may hold a key more than once at a time: every further acquire of a key it holds
 /// succeeds at once, with the same hold and the same fence. The lock is released with the last
@@ -26,17 +26,17 @@ use crate::line::{house::House, seat::OwnerNumber};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Owner {
-    house: Arc<House>,
+    core: Arc<Core>,
     number: OwnerNumber,
 }
 
 impl Owner {
-    pub(crate) fn new(house: &Arc<House>) -> Self {
-        Self { house: Arc::clone(house), number: house.numbers.next() }
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core), number: core.numbers.next() }
     }
 
     /// A lock that lets this owner in again.
     pub fn lock(&self, key: &str) -> Lock {
-        Lock::new(&self.house, key, Some(self.number))
+        Lock::new(&self.core, key, Some(self.number))
     }
 }

@@ -46,14 +46,14 @@ impl<'a> Ticket<'a> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        if self.line.house.is_this_process() {
+        if self.line.core.is_this_process() {
             drop(self.leave());
         }
     }
 }
 
 /// The wait for the answer, with the question in hands if this task opened the line.
-pub(crate) struct Wait<'a> {
+pub(crate) struct Acquire<'a> {
     // Before the ticket: a question let go half-way is adopted before its line looks deserted.
     ask: Option<Driven<Ask>>,
     stage: Stage<'a>,
@@ -67,19 +67,19 @@ enum Stage<'a> {
     InLine(Ticket<'a>),
 }
 
-impl<'a> Wait<'a> {
+impl<'a> Acquire<'a> {
     pub(crate) fn new(line: &'a Line, wish: Wish, give_up_at: Moment) -> Self {
         Self { ask: None, stage: Stage::Outside(line, Some(wish)), give_up_at, alarm: None }
     }
 }
 
-impl Future for Wait<'_> {
+impl Future for Acquire<'_> {
     type Output = Result<Option<Turn>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let Stage::InLine(ticket) = &this.stage
-            && let Err(refused) = ticket.line.house.check_process()
+            && let Err(refused) = ticket.line.core.check_process()
         {
             // It began to wait before a fork: the place in line is the parent's.
             return Poll::Ready(Err(refused));
@@ -120,23 +120,23 @@ impl Future for Wait<'_> {
     }
 }
 
-impl Wait<'_> {
+impl Acquire<'_> {
     /// Gives up when the time is over.
     fn poll_limit(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Turn>>> {
         let Stage::InLine(ticket) = &mut self.stage else { return Poll::Pending };
         if self.give_up_at == Moment::NEVER {
             return Poll::Pending;
         }
-        let (give_up_at, house) = (self.give_up_at, &ticket.line.house);
+        let (give_up_at, core) = (self.give_up_at, &ticket.line.core);
         if self.alarm.is_none()
-            && let Err(error) = house.alarms.ready()
+            && let Err(error) = core.alarms.ready()
         {
             // Nobody would tell us that the time is over.
-            let error = house.error_at(error, ticket.line.key(), Call::Acquire);
+            let error = core.error_at(error, ticket.line.key(), Call::Acquire);
             let answer = ticket.leave().unwrap_or(Answer::Failed(error));
             return Poll::Ready(answer.into_turn());
         }
-        let alarm = self.alarm.get_or_insert_with(|| house.alarms.alarm(give_up_at));
+        let alarm = self.alarm.get_or_insert_with(|| core.alarms.alarm(give_up_at));
         std::task::ready!(alarm.poll(context.waker()));
         let answer =
             ticket.leave().unwrap_or_else(|| Answer::Failed(ticket.line.why_not(&ticket.seat)));

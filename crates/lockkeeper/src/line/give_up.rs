@@ -16,7 +16,7 @@ impl Line {
         state.stage = Stage::Idle;
         let failed = state.queue.take_those(|_| true);
         // An errand at hand has a claim, which is to free itself.
-        let left_over = (state.errand.take(), state.at_hand.take());
+        let left_over = (state.errand.take(), state.handoff.take());
         drop(state);
         drop(left_over);
         for seat in failed {

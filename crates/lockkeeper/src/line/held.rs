@@ -148,7 +148,7 @@ impl Held {
 
     /// Why it does not hold any more, and since when; only the clock may have told so yet.
     pub(crate) fn loss(&self) -> (Loss, Moment) {
-        if !self.line.house.is_this_process() {
+        if !self.line.core.is_this_process() {
             let why = "this process was forked from the one that holds it";
             return (Loss::TakenAway(why.into()), Moment::from_nanos(0));
         }
@@ -218,7 +218,7 @@ impl Held {
 
     #[cfg(unix)]
     pub(crate) fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
-        self.line.house.check_process()?;
+        self.line.core.check_process()?;
         match &locked(&self.keep).claim {
             // A look changes nothing of the claim, so the hold goes on also if the look panics.
             Hands::Ours(claim) => calling(|| claim.descriptor())?,
@@ -248,7 +248,7 @@ impl Held {
                 return Moment::NEVER;
             }
         }
-        let steward = &self.line.house.steward;
+        let steward = &self.line.core.steward;
         if now >= keep.renew_at && steward.ready().is_err() {
             // There may be a thread for it in a moment.
             keep.renew_at = now + RENEW_LATER;
@@ -270,7 +270,7 @@ impl Held {
         lease: Lease,
         sent_at: Moment,
     ) -> Option<Box<dyn Claim>> {
-        if self.line.house.clock.now() >= self.ends_at() {
+        if self.line.core.clock.now() >= self.ends_at() {
             // However short, there was a gap.
             self.lose(&Loss::Expired);
         }
@@ -306,7 +306,7 @@ impl Held {
         let line = &self.line;
         let Some(left) = line.lose(self, loss) else { return };
         self.lost.raise();
-        line.house.observers.tell(&Event::Lost { key: line.key(), loss });
+        line.core.observers.tell(&Event::Lost { key: line.key(), loss });
         if let Taken::Claim(claim) = self.take() {
             give_back::give_back_behind(line, claim, self.ttl);
         }
@@ -317,7 +317,7 @@ impl Held {
 
     /// Has the clock's thread [look](Self::due) in time.
     fn watch(&self, keep: &Keep, now: Moment) -> Result<()> {
-        self.line.house.alarms.watch_hold(self.line.record(), now, self.next_due(keep))
+        self.line.core.alarms.watch_hold(self.line.record(), now, self.next_due(keep))
     }
 
     fn next_due(&self, keep: &Keep) -> Moment {

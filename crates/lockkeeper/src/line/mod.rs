@@ -5,10 +5,10 @@
 //! has been kept from other processes for long enough. That is what makes a hot key cheap.
 
 pub(crate) mod acquire;
+pub(crate) mod core;
 pub(crate) mod errand;
 mod give_up;
 pub(crate) mod held;
-pub(crate) mod house;
 pub(crate) mod limit;
 mod queue;
 pub(crate) mod seat;
@@ -27,9 +27,9 @@ use std::{
 
 use self::{
     acquire::Ticket,
-    errand::handoff::AtHand,
+    core::Core,
+    errand::handoff::Handoff,
     held::Held,
-    house::House,
     limit::Limit,
     queue::Queue,
     seat::{Answer, Seat, Wish},
@@ -50,7 +50,7 @@ use crate::{
     time::{
         alarms::Alarms,
         clock::Moment,
-        next_check::{Next, NextLook, Watched},
+        next_check::{Next, NextCheck, Watched},
     },
     tools::{
         caught::calling,
@@ -59,20 +59,20 @@ use crate::{
     },
 };
 
-/// A line and the house it belongs to. Cheap to clone.
+/// A line and the core it belongs to. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    pub(crate) house: Arc<House>,
+    pub(crate) core: Arc<Core>,
     record: Arc<LineRecord>,
 }
 
-/// What the house knows of a line. It does not know the house, so idle lines keep nothing alive.
+/// What the core knows of a line. It does not know the core, so idle lines keep nothing alive.
 #[derive(Debug)]
 pub(crate) struct LineRecord {
     key: Key,
     state: Mutex<State>,
     pub(crate) limit: Limit,
-    next_look: NextLook,
+    next_check: NextCheck,
 }
 
 /// A claim that was given back and can begin again.
@@ -90,8 +90,8 @@ pub(crate) enum Joined<'a> {
 }
 
 impl Line {
-    pub(crate) fn new(house: Arc<House>, record: Arc<LineRecord>) -> Self {
-        Self { house, record }
+    pub(crate) fn new(core: Arc<Core>, record: Arc<LineRecord>) -> Self {
+        Self { core, record }
     }
 
     pub(crate) fn key(&self) -> &Key {
@@ -110,11 +110,11 @@ impl Line {
             let mut state = locked(&line.record.state);
             if matches!(state.stage, Stage::Closed) {
                 drop(state);
-                let record = self.house.line(self.key());
-                line = Cow::Owned(Self::new(Arc::clone(&self.house), record));
+                let record = self.core.line(self.key());
+                line = Cow::Owned(Self::new(Arc::clone(&self.core), record));
                 continue;
             }
-            match state.share_with(&seat.wish, &self.house.clock) {
+            match state.share_with(&seat.wish, &self.core.clock) {
                 None => {}
                 Some(Ok(turn)) => return Joined::Again(turn),
                 Some(Err((held, loss))) => {
@@ -133,11 +133,11 @@ impl Line {
                 seat.set_waker(waker);
             }
             let place = state.queue.push_back(Arc::clone(&seat));
-            let at_hand = if opens { None } else { state.at_hand.clone() };
+            let handoff = if opens { None } else { state.handoff.clone() };
             drop(state);
-            if let Some(at_hand) = at_hand {
+            if let Some(handoff) = handoff {
                 // Its task may be blocked, and we would stand still with it.
-                line.hand_over(&at_hand);
+                line.hand_over(&handoff);
             }
             let ticket = Ticket::new(line, seat, place);
             return if opens { Joined::Opened(ticket) } else { Joined::Queued(ticket) };
@@ -146,25 +146,25 @@ impl Line {
 
     /// Notes that one of our tasks drives the errand that waits for us. If others depend on it,
     /// the steward has it instead.
-    pub(crate) fn keep_at_hand(&self, at_hand: &Arc<AtHand>) {
+    pub(crate) fn keep_handoff(&self, handoff: &Arc<Handoff>) {
         let mut state = locked(&self.record.state);
-        let before = state.at_hand.replace(Arc::clone(at_hand));
+        let before = state.handoff.replace(Arc::clone(handoff));
         let has_second = state.queue.has_second();
         drop(state);
         drop(before);
         if has_second {
-            self.hand_over(at_hand);
+            self.hand_over(handoff);
         }
     }
 
     /// Has the steward take over the errand at hand. Without a thread for that the line keeps the errand: whoever
     /// comes next tries again.
-    fn hand_over(&self, at_hand: &Arc<AtHand>) {
-        if at_hand.hand_over(&self.house.steward).is_err() {
+    fn hand_over(&self, handoff: &Arc<Handoff>) {
+        if handoff.hand_over(&self.core.steward).is_err() {
             return;
         }
         let mut state = locked(&self.record.state);
-        let handed_over = state.at_hand.take_if(|known| Arc::ptr_eq(known, at_hand));
+        let handed_over = state.handoff.take_if(|known| Arc::ptr_eq(known, handoff));
         drop(state);
         drop(handed_over);
     }
@@ -229,7 +229,7 @@ impl Line {
         is_such: impl Fn(Duration) -> bool,
         error: impl Fn(Duration) -> Error,
     ) -> bool {
-        let ttl_of = |seat: &Seat| seat.wish.terms(&self.house).ttl;
+        let ttl_of = |seat: &Seat| seat.wish.terms(&self.core).ttl;
         let mut state = locked(&self.record.state);
         let failed = state.queue.take_those(|seat| is_such(ttl_of(seat)));
         let is_left = state.queue.first().is_some();
@@ -265,13 +265,13 @@ impl Line {
 
     /// Why one who wants this ttl has not got it when its time is over.
     pub(crate) fn why_not(&self, seat: &Seat) -> Error {
-        let ttl = seat.wish.terms(&self.house).ttl;
+        let ttl = seat.wish.terms(&self.core).ttl;
         let state = locked(&self.record.state);
         match &state.word {
             Word::Trouble(error) => error.echo(),
             Word::Late(took) if ttl <= *took => self.too_late(ttl),
             // An engine that answers at once has nothing to say before it is asked.
-            Word::Nothing if self.house.profile.answers == Answers::Later => {
+            Word::Nothing if self.core.profile.answers == Answers::Later => {
                 // Whether a task that has the question in hands is polled cannot be known.
                 let why = match state.queue.first() {
                     None => "no answer in the time there was",
@@ -279,7 +279,7 @@ impl Line {
                         "no answer in the time there was, or another task of this process has asked and is not polled"
                     }
                 };
-                self.house.error_at(
+                self.core.error_at(
                     Error::new(ErrorKind::Unreachable, why),
                     self.key(),
                     Call::Acquire,
@@ -298,12 +298,12 @@ impl Line {
             "the answer took longer than the ttl of {ttl}; the engine is too slow, or the ttl too short"
         );
         let error = Error::new(ErrorKind::Unreachable, message);
-        self.house.error_at(error, self.key(), Call::Acquire)
+        self.core.error_at(error, self.key(), Call::Acquire)
     }
 
     /// What a guard is told of its loss.
     pub(crate) fn lost_error(&self, loss: &Loss) -> Error {
-        let engine = self.house.profile.engine;
+        let engine = self.core.profile.engine;
         let message = format!("lost {:?} on {engine}: {loss}", self.key().as_str());
         Error::new(ErrorKind::Lost, message).about(engine, self.key())
     }
@@ -333,7 +333,7 @@ impl Future for Deserted<'_> {
 impl Drop for Deserted<'_> {
     fn drop(&mut self) {
         // A waker keeps its task: it must not stay behind. In a forked child the mutex may be locked for ever.
-        if self.0.house.is_this_process() {
+        if self.0.core.is_this_process() {
             let _waker = locked(&self.0.record.state).errand.take();
         }
     }
@@ -348,10 +348,10 @@ impl LineRecord {
             word: Word::Nothing,
             was_late: false,
             errand: None,
-            at_hand: None,
+            handoff: None,
         };
-        let (limit, next_look) = (Limit::default(), NextLook::default());
-        Self { key, state: Mutex::new(state), limit, next_look }
+        let (limit, next_check) = (Limit::default(), NextCheck::default());
+        Self { key, state: Mutex::new(state), limit, next_check }
     }
 
     /// The hold of the task that has its turn.
@@ -381,8 +381,8 @@ impl LineRecord {
 }
 
 impl Watched for LineRecord {
-    fn next_look(&self) -> &NextLook {
-        &self.next_look
+    fn next_check(&self) -> &NextCheck {
+        &self.next_check
     }
 
     /// Looks at the limit and at the hold.

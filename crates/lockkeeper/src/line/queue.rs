@@ -5,13 +5,13 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::seat::{OwnerNumber, Seat};
 use crate::{
     engine::Patience,
-    tools::linked_queue::{Place, Roll},
+    tools::linked_queue::{LinkedQueue, Place},
 };
 
 /// The seats in order of arrival, and by owner: the tasks of an owner come in together.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    seats: Roll<Arc<Seat>>,
+    seats: LinkedQueue<Arc<Seat>>,
     /// Of those who have an owner and came when others waited. Whoever comes first stays first, and so
     /// is never looked for: a free key costs nothing here.
     by_owner: BTreeSet<(OwnerNumber, Place)>,

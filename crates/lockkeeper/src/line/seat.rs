@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{house::House, turn::Turn};
+use super::{core::Core, turn::Turn};
 use crate::{
     engine::{Order, Patience, error::Error},
     time::clock::{Clock, Moment},
@@ -29,7 +29,7 @@ pub(crate) type OwnerNumber = u64;
 /// One task's wish to have a turn.
 #[derive(Debug)]
 pub(crate) struct Wish {
-    /// Terms of its own; without them, those of the house.
+    /// Terms of its own; without them, those of the core.
     pub(crate) terms: Option<Arc<Terms>>,
     pub(crate) patience: Patience,
     pub(crate) owner: Option<OwnerNumber>,
@@ -37,8 +37,8 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    pub(crate) fn terms<'a>(&'a self, house: &'a House) -> &'a Terms {
-        self.terms.as_deref().unwrap_or(&house.terms)
+    pub(crate) fn terms<'a>(&'a self, core: &'a Core) -> &'a Terms {
+        self.terms.as_deref().unwrap_or(&core.terms)
     }
 
     /// The end of the maximum hold of a guard that begins now. The clock is only read if there is one.

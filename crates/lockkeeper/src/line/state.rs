@@ -4,7 +4,7 @@ use std::{sync::Arc, task::Waker, time::Duration};
 
 use super::{
     Spare,
-    errand::handoff::AtHand,
+    errand::handoff::Handoff,
     held::Held,
     queue::Queue,
     seat::{Answer, Wish},
@@ -29,7 +29,7 @@ pub(super) struct State {
     /// The errand that waits for us, to be woken when nobody does any more.
     pub(super) errand: Option<Waker>,
     /// The errand that waits for us, while it is driven by one of us.
-    pub(super) at_hand: Option<Arc<AtHand>>,
+    pub(super) handoff: Option<Arc<Handoff>>,
 }
 
 /// What the engine last said about this key, as far as it concerns those who wait.
@@ -48,7 +48,7 @@ pub(crate) enum Word {
 pub(super) enum Stage {
     /// Nobody here wants the key. The line is kept for a while: most keys are wanted again.
     Idle,
-    /// Forgotten by the house while it was idle: whoever still knows it must look again.
+    /// Forgotten by the core while it was idle: whoever still knows it must look again.
     Closed,
     /// An errand is asking, waiting or giving back for us.
     Asking,

@@ -37,12 +37,12 @@ impl Turn {
 
     /// Whether the lock is held now; the clock is only read if the hold ends by time.
     pub(crate) fn is_held(&self) -> bool {
-        let house = &self.held.line.house;
-        if !house.is_this_process() || self.held.is_lost() {
+        let core = &self.held.line.core;
+        if !core.is_this_process() || self.held.is_lost() {
             return false;
         }
         // First the clock, then the end, which a renewal may move meanwhile.
-        self.ends_at() == Moment::NEVER || house.clock.now() < self.ends_at()
+        self.ends_at() == Moment::NEVER || core.clock.now() < self.ends_at()
     }
 
     /// Why the lock is not held any more, if it is not: whatever ended it first.
@@ -59,7 +59,7 @@ impl Turn {
     pub(crate) async fn lost(&self) -> Loss {
         let mut told = pin!(self.held.told());
         // Others of the same owner may go on when this guard is at its end.
-        let mut maximum = self.held.line.house.alarms.alarm(self.ends_at);
+        let mut maximum = self.held.line.core.alarms.alarm(self.ends_at);
         poll_fn(|context| {
             // The clock decides, also when nobody has looked at it in time.
             if let Some(loss) = self.loss() {
@@ -77,7 +77,7 @@ impl Turn {
     /// Ends the turn, if no other guard shares it. Doing it again does nothing.
     pub(crate) fn end(&mut self) -> Ended {
         let number = std::mem::replace(&mut self.number, ENDED);
-        if number == ENDED || !self.held.line.house.is_this_process() {
+        if number == ENDED || !self.held.line.core.is_this_process() {
             return Ended::GoesOn;
         }
         self.held.line.end_turn(&self.held, self.ends_at)

@@ -72,14 +72,14 @@ pub(crate) enum Left {
 impl Line {
     /// The engine granted a claim: the first in line gets its turn, whoever it was when the claim was made.
     pub(crate) fn granted(&self, offer: Offer) -> Result<(), Unwanted> {
-        let clock = &self.house.clock;
+        let clock = &self.core.clock;
         let (now, ttl) = match offer.grant.lease {
             Lease::For(_) => (clock.now(), Some(offer.ttl)),
             // Such a hold cannot have run out since, so the older moment will do.
             Lease::WithSession { .. } => (offer.sent_at, None),
         };
         let mut state = locked(&self.record.state);
-        let wanted = state.queue.first().map(|seat| seat.wish.terms(&self.house).ttl);
+        let wanted = state.queue.first().map(|seat| seat.wish.terms(&self.core).ttl);
         match (wanted, ttl) {
             (None, _) => return Err(Unwanted { offer, why: Why::NobodyWaits }),
             (Some(wanted), Some(ttl)) if wanted != ttl => {
@@ -117,7 +117,7 @@ impl Line {
         drop(state);
         drop((before, word));
         let (key, fence) = (self.key(), grant.fence);
-        self.house.observers.tell(&match pass_on_until {
+        self.core.observers.tell(&match pass_on_until {
             None => Event::Granted { key, fence },
             Some(_) => Event::Passed { key, fence },
         });
@@ -128,10 +128,10 @@ impl Line {
     /// A guard's turn is over. When it was the last of those that share the turn, passes the lock on to the
     /// next in line if that may be.
     pub(crate) fn end_turn(&self, held: &Arc<Held>, ends_at: Moment) -> Ended {
-        let clock = &self.house.clock;
+        let clock = &self.core.clock;
         let mut guarded = locked(&self.record.state);
         let state = &mut *guarded;
-        let next = state.queue.first().map(|seat| seat.wish.terms(&self.house).ttl);
+        let next = state.queue.first().map(|seat| seat.wish.terms(&self.core).ttl);
         // If it was lost, the line has moved on without it.
         let Some(tenure) = state.tenure_of_mut(held) else { return Ended::Lost };
         if let Some(sharing) = &mut tenure.sharing {
@@ -146,7 +146,7 @@ impl Line {
             let fence = held.fence_of(tenure.n_turns);
             let wakers = state.begin_turn(clock);
             drop(guarded);
-            self.house.observers.tell(&Event::Passed { key: self.key(), fence });
+            self.core.observers.tell(&Event::Passed { key: self.key(), fence });
             wakers.wake();
             return Ended::GoesOn;
         }
@@ -182,7 +182,7 @@ impl Line {
     /// The hold is lost: those who wait must be served by a new claim, the guard is on its own. Nothing of that
     /// if only time ended the hold, and its turn has passed on or is being released.
     pub(crate) fn lose(&self, held: &Arc<Held>, loss: &Loss) -> Option<Left> {
-        let now = self.house.clock.now();
+        let now = self.core.clock.now();
         let mut state = locked(&self.record.state);
         let is_ours = state.tenure_of(held).is_some();
         let counts = match loss {

@@ -15,7 +15,7 @@ use std::{
 use super::{
     clock::{Clock, Moment, Sleeper},
     next_check::{Next, Watched},
-    timers::{Book, Entry, rounded_down},
+    timers::{Entry, Timers, rounded_down},
 };
 use crate::{
     engine::error::{Error, Result},
@@ -42,9 +42,9 @@ struct State {
     wakers: BTreeMap<(Moment, u64), Waker>,
     n_alarms_made: u64,
     /// Of those who wait for something that nearly always comes before the alarm.
-    limits: Book<Waker>,
+    limits: Timers<Waker>,
     /// Lines that made a call lately, or hold their key.
-    lines: Book<Arc<dyn Watched>>,
+    lines: Timers<Arc<dyn Watched>>,
     /// When the limit entered last is due, also when it has left by now.
     last_limit: Moment,
     /// Until when the thread sleeps; [`AWAKE`] while it is up and will look again by itself.
@@ -86,8 +86,8 @@ impl Alarms {
         let state = State {
             wakers: BTreeMap::new(),
             n_alarms_made: 0,
-            limits: Book::default(),
-            lines: Book::default(),
+            limits: Timers::default(),
+            lines: Timers::default(),
             last_limit: AWAKE,
             sleeps_until: AWAKE,
             thread,
@@ -111,7 +111,7 @@ impl Alarms {
         now: Moment,
         due: Moment,
     ) -> Result<()> {
-        if line.next_look().comes_by(due) {
+        if line.next_check().comes_by(due) {
             return Ok(());
         }
         let mut state = locked(&self.0.state);
@@ -132,7 +132,7 @@ impl Alarms {
         now: Moment,
         due: Moment,
     ) -> Result<()> {
-        if line.next_look().comes_by(due) {
+        if line.next_check().comes_by(due) {
             return Ok(());
         }
         let mut state = locked(&self.0.state);
@@ -153,7 +153,7 @@ impl Alarms {
         }
     }
 
-    /// Wakes the task after this long. There should be few different waits: see [`Book`].
+    /// Wakes the task after this long. There should be few different waits: see [`Timers`].
     pub(crate) fn set_limit(&self, wait: Duration, waker: &Waker) -> (Entry, Moment) {
         let now = self.0.clock.now();
         let waker = waker.clone();
@@ -186,7 +186,7 @@ impl Alarms {
 
     pub(crate) fn forget_limit(&self, entry: Entry) {
         if !self.0.origin.is_here() {
-            // A forked child: the mutex may be locked for ever, and nobody looks at the book.
+            // A forked child: the mutex may be locked for ever, and nobody looks at the timers.
             return;
         }
         let _waker = locked(&self.0.state).limits.leave(entry);
@@ -275,8 +275,8 @@ impl State {
         // One who waits again and again enters a limit each time: to look once in vain is cheaper than
         // to be woken for each.
         let lull = if self.last_limit > now { self.last_limit } else { Moment::NEVER };
-        let book = self.limits.next_due().min(self.lines.next_due());
-        book.min(first_waker.unwrap_or(Moment::NEVER)).min(lull)
+        let timers = self.limits.next_due().min(self.lines.next_due());
+        timers.min(first_waker.unwrap_or(Moment::NEVER)).min(lull)
     }
 }
 
@@ -300,7 +300,7 @@ impl Shared {
     /// Enters a line to be looked at at `due`, or somewhat earlier.
     fn enter(&self, line: Arc<dyn Watched>, now: Moment, due: Moment, state: &mut State) {
         let wait = rounded_down(due.since(now).min(LONGEST_WAIT));
-        if line.next_look().bring_forward(now + wait) {
+        if line.next_check().bring_forward(now + wait) {
             let (_, due) = state.lines.enter_after(now, wait, line);
             self.nudge_if_asleep_past(due, state);
         }
@@ -343,7 +343,7 @@ impl Shared {
             wakers.push(waker);
         }
         while let Some((due, line)) = state.lines.take_due(now) {
-            let is_next = line.next_look().begins(due);
+            let is_next = line.next_check().begins(due);
             if is_next { &mut lines } else { &mut stale }.push(line);
         }
         if wakers.is_empty() && lines.is_empty() {

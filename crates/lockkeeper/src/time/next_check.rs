@@ -16,7 +16,7 @@ use super::clock::Moment;
 /// Something that the clock's thread looks at from time to time: the line of a key.
 pub(crate) trait Watched: fmt::Debug + Send + Sync + 'static {
     /// When the next look comes.
-    fn next_look(&self) -> &NextLook;
+    fn next_check(&self) -> &NextCheck;
 
     /// Does what is due, which must not take long; answers when to look again.
     fn look(self: Arc<Self>, now: Moment) -> Next;
@@ -37,15 +37,15 @@ pub(crate) enum Next {
 /// What is due is set under a mutex, and the look takes that mutex after it [has begun](Self::begins):
 /// so either the look sees what was set, or who sets it sees that the look has begun.
 #[derive(Debug)]
-pub(crate) struct NextLook(AtomicU64);
+pub(crate) struct NextCheck(AtomicU64);
 
-impl Default for NextLook {
+impl Default for NextCheck {
     fn default() -> Self {
         Self(AtomicU64::new(Moment::NEVER.as_nanos()))
     }
 }
 
-impl NextLook {
+impl NextCheck {
     /// Whether there is a look in time.
     pub(crate) fn comes_by(&self, due: Moment) -> bool {
         self.0.load(Ordering::Acquire) <= due.as_nanos()
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_earliest_is_the_next_and_the_others_are_none() {
-        let (next, at) = (NextLook::default(), Moment::from_nanos);
+        let (next, at) = (NextCheck::default(), Moment::from_nanos);
         assert!(!next.comes_by(at(50)));
         assert!(next.bring_forward(at(50)));
         assert!(next.comes_by(at(60)) && !next.bring_forward(at(60)));

@@ -6,32 +6,32 @@
 use std::time::Duration;
 
 use super::clock::Moment;
-use crate::tools::linked_queue::{Place, Roll};
+use crate::tools::linked_queue::{LinkedQueue, Place};
 
 #[derive(Debug)]
-pub(crate) struct Book<T> {
-    lists: Vec<(Duration, Roll<(Moment, T)>)>,
+pub(crate) struct Timers<T> {
+    lists: Vec<(Duration, LinkedQueue<(Moment, T)>)>,
 }
 
-/// Where an entry stands in the book; harmless once the entry has left.
+/// Where an entry stands in the timers; harmless once the entry has left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     list: usize,
     place: Place,
 }
 
-impl<T> Default for Book<T> {
+impl<T> Default for Timers<T> {
     fn default() -> Self {
         Self { lists: Vec::new() }
     }
 }
 
-impl<T> Book<T> {
+impl<T> Timers<T> {
     /// Enters something that is due after exactly this wait. Each wait has a list of its own, so
     /// there should be few different ones.
     pub(crate) fn enter_after(&mut self, now: Moment, wait: Duration, item: T) -> (Entry, Moment) {
         let list = self.lists.iter().position(|(of, _)| *of == wait).unwrap_or_else(|| {
-            self.lists.push((wait, Roll::default()));
+            self.lists.push((wait, LinkedQueue::default()));
             self.lists.len() - 1
         });
         let due = now + wait;
@@ -81,14 +81,14 @@ mod tests {
 
     #[test]
     fn entries_come_up_in_time_and_never_late() {
-        let (mut book, start) = (Book::default(), Moment::from_nanos(0));
+        let (mut timers, start) = (Timers::default(), Moment::from_nanos(0));
         for n in [700, 30, 31, 5000, 30] {
-            book.enter_after(start, rounded_down(n * MS), n);
+            timers.enter_after(start, rounded_down(n * MS), n);
         }
         let mut seen = Vec::new();
-        while book.next_due() < Moment::NEVER {
-            let now = book.next_due();
-            let (due, n) = book.take_due(now).unwrap();
+        while timers.next_due() < Moment::NEVER {
+            let now = timers.next_due();
+            let (due, n) = timers.take_due(now).unwrap();
             assert_eq!(due, now);
             assert!(now <= start + n * MS && now + n * MS / 8 >= start + n * MS, "{n}: {now:?}");
             seen.push(n);
@@ -99,20 +99,20 @@ mod tests {
 
     #[test]
     fn what_has_left_does_not_come_up() {
-        let (mut book, now) = (Book::default(), Moment::from_nanos(0));
-        let (entry, _) = book.enter_after(now, MS, "a");
-        assert_eq!(book.leave(entry), Some("a"));
-        assert_eq!(book.leave(entry), None);
-        assert_eq!(book.take_due(Moment::NEVER), None);
+        let (mut timers, now) = (Timers::default(), Moment::from_nanos(0));
+        let (entry, _) = timers.enter_after(now, MS, "a");
+        assert_eq!(timers.leave(entry), Some("a"));
+        assert_eq!(timers.leave(entry), None);
+        assert_eq!(timers.take_due(Moment::NEVER), None);
     }
 
     #[test]
     fn odd_times_share_lists() {
-        let mut book = Book::default();
+        let mut timers = Timers::default();
         for n in 0..100_000u64 {
             let now = Moment::from_nanos(n);
-            book.enter_after(now, rounded_down(Duration::from_nanos(n * 997_001)), n);
+            timers.enter_after(now, rounded_down(Duration::from_nanos(n * 997_001)), n);
         }
-        assert!(book.lists.len() < 700, "{}", book.lists.len());
+        assert!(timers.lists.len() < 700, "{}", timers.lists.len());
     }
 }

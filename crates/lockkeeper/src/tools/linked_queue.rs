@@ -3,7 +3,7 @@
 /// The list: entries live in one vector, linked by index, so adding and leaving allocate nothing
 /// once it has grown.
 #[derive(Debug)]
-pub(crate) struct Roll<T> {
+pub(crate) struct LinkedQueue<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
     first: u32,
@@ -34,13 +34,13 @@ struct Slot<T> {
 
 const NONE: u32 = u32::MAX;
 
-impl<T> Default for Roll<T> {
+impl<T> Default for LinkedQueue<T> {
     fn default() -> Self {
         Self { slots: Vec::new(), free: Vec::new(), first: NONE, last: NONE }
     }
 }
 
-impl<T> Roll<T> {
+impl<T> LinkedQueue<T> {
     pub(crate) fn push_back(&mut self, entry: T) -> Place {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { entry: None, round: 0, before: NONE, after: NONE });
@@ -118,30 +118,30 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_queue_with_a_side_door(steps in prop::collection::vec(0u32..100, 0..200)) {
-            let mut roll = Roll::default();
+            let mut queue = LinkedQueue::default();
             let mut model: VecDeque<(Place, usize)> = VecDeque::new();
             let mut gone = Vec::new();
             for (n, step) in steps.into_iter().enumerate() {
                 match step {
-                    0..50 => model.push_back((roll.push_back(n), n)),
+                    0..50 => model.push_back((queue.push_back(n), n)),
                     50..75 => {
                         let first = model.pop_front();
-                        prop_assert_eq!(roll.pop_first(), first.map(|(_, n)| n));
+                        prop_assert_eq!(queue.pop_first(), first.map(|(_, n)| n));
                         gone.extend(first);
                     }
                     _ if model.is_empty() => {}
                     _ => {
                         let (place, n) = model.remove(step as usize % model.len()).unwrap();
-                        prop_assert_eq!(roll.remove(place), Some(n));
+                        prop_assert_eq!(queue.remove(place), Some(n));
                         gone.push((place, n));
                     }
                 }
                 for (place, _) in &gone {
                     let stale = model.iter().all(|(other, _)| other != place);
-                    prop_assert!(stale && roll.remove(*place).is_none());
+                    prop_assert!(stale && queue.remove(*place).is_none());
                 }
-                prop_assert!(roll.iter().map(|(_, n)| *n).eq(model.iter().map(|(_, n)| *n)));
-                prop_assert_eq!(roll.first(), model.front().map(|(_, n)| n));
+                prop_assert!(queue.iter().map(|(_, n)| *n).eq(model.iter().map(|(_, n)| *n)));
+                prop_assert_eq!(queue.first(), model.front().map(|(_, n)| n));
             }
         }
     }

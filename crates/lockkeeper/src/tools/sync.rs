@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     fork::Origin,
-    linked_queue::{Place, Roll},
+    linked_queue::{LinkedQueue, Place},
 };
 
 /// Locks, also after another thread panicked while holding it: the state behind our mutexes is
@@ -101,7 +101,7 @@ pub(crate) fn keep_waker<T>(
 pub(crate) struct Flag {
     up: AtomicBool,
     /// Made with the first who waits: most flags have nobody.
-    waiting: Mutex<Option<Box<Roll<Waker>>>>,
+    waiting: Mutex<Option<Box<LinkedQueue<Waker>>>>,
 }
 
 impl Flag {
@@ -147,9 +147,9 @@ impl Future for Raised<'_> {
         if self.flag.is_up() {
             return Poll::Ready(());
         }
-        let roll = waiting.get_or_insert_default();
-        let before = self.waits.and_then(|(place, _)| roll.remove(place));
-        let place = roll.push_back(context.waker().clone());
+        let queue = waiting.get_or_insert_default();
+        let before = self.waits.and_then(|(place, _)| queue.remove(place));
+        let place = queue.push_back(context.waker().clone());
         // An old waker may run code of its own when dropped: not under our mutex.
         drop(waiting);
         drop(before);
@@ -164,7 +164,7 @@ impl Drop for Raised<'_> {
         if let Some((place, origin)) = self.waits
             && origin.is_here()
         {
-            let _waker = locked(&self.flag.waiting).as_mut().and_then(|roll| roll.remove(place));
+            let _waker = locked(&self.flag.waiting).as_mut().and_then(|queue| queue.remove(place));
         }
     }
 }
@@ -182,7 +182,7 @@ mod tests {
         for _ in 0..3 {
             assert!(block_on(poll_once(flag.raised())).is_none());
         }
-        assert!(locked(&flag.waiting).as_ref().is_some_and(|roll| roll.first().is_none()));
+        assert!(locked(&flag.waiting).as_ref().is_some_and(|queue| queue.first().is_none()));
         flag.raise();
         block_on(flag.raised());
     }

@@ -13,8 +13,8 @@ use crate::{
     },
     engines,
     line::{
-        errand::{steward::Steward, unconfirmed::Partings},
-        house::{House, Lines, Numbers},
+        core::{Core, Lines, Numbers},
+        errand::{steward::Steward, unconfirmed::Unconfirmed},
         limit,
         seat::Terms,
     },
@@ -182,7 +182,7 @@ impl LocksBuilder {
         let profile = engine.profile();
         let ttl = self.ttl.or(profile.usual_ttl).unwrap_or(DEFAULT_TTL);
         let place = self.url.as_deref().map_or_else(|| profile.engine.into(), without_secrets);
-        let house = House {
+        let core = Core {
             profile,
             place,
             engine: engine.into(),
@@ -191,13 +191,13 @@ impl LocksBuilder {
             alarms,
             clock: self.clock,
             steward: Steward::new(),
-            partings: Partings::default(),
+            unconfirmed: Unconfirmed::default(),
             observers: self.observers,
             lines: Lines::default(),
             numbers: Numbers::draw()?,
             origin: Origin::here(),
         };
-        Ok(Locks { house: Arc::new(house) })
+        Ok(Locks { core: Arc::new(core) })
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
         error::{Call, Error, Result},
         key::Key,
     },
-    line::house::House,
+    line::core::Core,
     time::clock::Moment,
 };
 
@@ -35,7 +35,7 @@ pub const DEFAULT_TTL: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Locks {
-    house: Arc<House>,
+    core: Arc<Core>,
 }
 
 impl Locks {
@@ -69,7 +69,7 @@ impl Locks {
 
     /// A request for the lock with this name: any text of 1 to 512 bytes.
     pub fn lock(&self, key: &str) -> Lock {
-        Lock::new(&self.house, key, None)
+        Lock::new(&self.core, key, None)
     }
 
     /// A request for several keys, all or none.
@@ -88,18 +88,18 @@ impl Locks {
 
     /// A new owner, for locks that the same party may take more than once.
     pub fn owner(&self) -> Owner {
-        Owner::new(&self.house)
+        Owner::new(&self.core)
     }
 
     /// What the engine promises.
     pub fn profile(&self) -> Profile {
-        self.house.profile.clone()
+        self.core.profile.clone()
     }
 
     /// Where the locks are, for people to read: a folder or a server, as
     /// [`without_secrets`](crate::without_secrets) shows its URL.
     pub fn place(&self) -> String {
-        self.house.engine.place().unwrap_or_else(|| self.house.place.clone())
+        self.core.engine.place().unwrap_or_else(|| self.core.place.clone())
     }
 
     /// Who holds this key and who waits for it, without disturbing them.
@@ -108,9 +108,9 @@ impl Locks {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
     pub async fn who(&self, key: &str) -> Result<Who> {
         let (key, inspector) = (Key::new(key)?, self.inspector("cannot tell who holds a lock")?);
-        let now = self.house.clock.now();
-        let who = self.house.limited(|| inspector.who(&key, now)).await;
-        who.map_err(|error| self.house.error_at(error, &key, Call::Inspect))
+        let now = self.core.clock.now();
+        let who = self.core.limited(|| inspector.who(&key, now)).await;
+        who.map_err(|error| self.core.error_at(error, &key, Call::Inspect))
     }
 
     /// The keys the engine knows.
@@ -118,9 +118,9 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot tell.
     pub async fn list(&self) -> Result<Vec<Listed>> {
-        let (inspector, now) = (self.inspector("cannot list its keys")?, self.house.clock.now());
-        let list = self.house.limited(|| inspector.list(now)).await;
-        list.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
+        let (inspector, now) = (self.inspector("cannot list its keys")?, self.core.clock.now());
+        let list = self.core.limited(|| inspector.list(now)).await;
+        list.map_err(|error| error.at(self.core.profile.engine, None, Call::Inspect))
     }
 
     /// Cleans up after keys that nobody has used for `idle`, and says how many those were.
@@ -128,16 +128,16 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine has nothing to tidy.
     pub async fn tidy(&self, idle: Duration) -> Result<usize> {
-        let (now, inspector) = (self.house.clock.now(), self.inspector("has nothing to tidy")?);
-        let tidied = self.house.limited(|| inspector.tidy(idle, now)).await;
-        tidied.map_err(|error| error.at(self.house.profile.engine, None, Call::Inspect))
+        let (now, inspector) = (self.core.clock.now(), self.inspector("has nothing to tidy")?);
+        let tidied = self.core.limited(|| inspector.tidy(idle, now)).await;
+        tidied.map_err(|error| error.at(self.core.profile.engine, None, Call::Inspect))
     }
 
     /// For programs that chose [`attended`](LocksBuilder::attended): checks, renews and ends holds as
     /// far as that is due, and says how soon to call again; `None` when there is nothing to wait for.
     pub fn attend(&self) -> Option<Duration> {
-        let next = self.house.alarms.attend();
-        (next != Moment::NEVER).then(|| next.since(self.house.clock.now()))
+        let next = self.core.alarms.attend();
+        (next != Moment::NEVER).then(|| next.since(self.core.clock.now()))
     }
 
     /// Waits until the engine has confirmed what dropped guards gave back and what was given up half-way, for
@@ -150,17 +150,17 @@ impl Locks {
     /// # Cancel safety
     /// May be dropped at any time; what is left goes on in the background.
     pub async fn settle(&self) {
-        if self.house.is_this_process() {
-            self.house.settle().await;
+        if self.core.is_this_process() {
+            self.core.settle().await;
         }
     }
 
     /// Where to look; an engine without one `lacks` what was asked for.
     fn inspector(&self, lacks: &str) -> Result<&dyn Inspector> {
-        self.house.check_process()?;
-        self.house
+        self.core.check_process()?;
+        self.core
             .engine
             .inspector()
-            .ok_or_else(|| Error::unsupported(format!("{} {lacks}", self.house.profile.engine)))
+            .ok_or_else(|| Error::unsupported(format!("{} {lacks}", self.core.profile.engine)))
     }
 }

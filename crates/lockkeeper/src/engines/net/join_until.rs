@@ -4,7 +4,7 @@ use std::{future::poll_fn, pin::Pin, task::Poll};
 
 /// Ends as soon as `decide` finds an answer in what has come so far; the rest is dropped.
 /// It must find one when everything has come.
-pub(crate) async fn until<F: Future + Unpin, T>(
+pub(crate) async fn join_until<F: Future + Unpin, T>(
     futures: impl Iterator<Item = F>,
     decide: impl Fn(&[Option<F::Output>]) -> Option<T>,
 ) -> (T, Vec<Option<F::Output>>) {

@@ -12,7 +12,7 @@ use crate::tools::sync::{keep_waker, locked, wake};
 
 /// Remembers the last message until it is taken, and that something happened until it is awaited.
 #[derive(Debug, Default)]
-pub(crate) struct Ear(Mutex<Heard>);
+pub(crate) struct Listener(Mutex<Heard>);
 
 #[derive(Debug, Default)]
 struct Heard {
@@ -23,11 +23,11 @@ struct Heard {
     listener: Option<Waker>,
 }
 
-impl Ear {
+impl Listener {
     /// Makes it as good as new, if nobody else has it.
-    pub(crate) fn forget_all(ear: &mut Arc<Self>) -> bool {
-        let Some(ear) = Arc::get_mut(ear) else { return false };
-        let heard = ear.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn forget_all(listener: &mut Arc<Self>) -> bool {
+        let Some(listener) = Arc::get_mut(listener) else { return false };
+        let heard = listener.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         (heard.has_message, heard.rung, heard.listener) = (false, false, None);
         true
     }
@@ -66,56 +66,56 @@ impl Ear {
     }
 }
 
-/// The ears at one connection, by what they listen for.
+/// The listeners at one connection, by what they listen for.
 #[derive(Debug, Default)]
-pub(crate) struct Ears(Mutex<ByTopic>);
+pub(crate) struct Listeners(Mutex<ByTopic>);
 
-type ByTopic = HashMap<Box<[u8]>, Listeners, foldhash::fast::RandomState>;
+type ByTopic = HashMap<Box<[u8]>, OfTopic, foldhash::fast::RandomState>;
 
 /// Nearly always one.
 #[derive(Debug)]
-struct Listeners {
-    first: Arc<Ear>,
-    more: Vec<Arc<Ear>>,
+struct OfTopic {
+    first: Arc<Listener>,
+    more: Vec<Arc<Listener>>,
 }
 
-impl Listeners {
-    fn all(&self) -> impl Iterator<Item = &Arc<Ear>> {
+impl OfTopic {
+    fn all(&self) -> impl Iterator<Item = &Arc<Listener>> {
         iter::once(&self.first).chain(&self.more)
     }
 }
 
-impl Ears {
-    /// Answers whether this is the first ear for the topic.
-    pub(crate) fn add(&self, topic: &[u8], ear: &Arc<Ear>) -> bool {
+impl Listeners {
+    /// Answers whether this is the first listener for the topic.
+    pub(crate) fn add(&self, topic: &[u8], listener: &Arc<Listener>) -> bool {
         match locked(&self.0).entry(topic.into()) {
             Entry::Vacant(place) => {
-                place.insert(Listeners { first: Arc::clone(ear), more: Vec::new() });
+                place.insert(OfTopic { first: Arc::clone(listener), more: Vec::new() });
                 true
             }
             Entry::Occupied(mut known) => {
                 let known = known.get_mut();
-                if !known.all().any(|other| Arc::ptr_eq(other, ear)) {
-                    known.more.push(Arc::clone(ear));
+                if !known.all().any(|other| Arc::ptr_eq(other, listener)) {
+                    known.more.push(Arc::clone(listener));
                 }
                 false
             }
         }
     }
 
-    /// Answers whether that was the last ear for the topic.
-    pub(crate) fn remove(&self, topic: &[u8], ear: &Arc<Ear>) -> bool {
-        let mut ears = locked(&self.0);
-        let Some(known) = ears.get_mut(topic) else { return false };
-        known.more.retain(|other| !Arc::ptr_eq(other, ear));
-        if !Arc::ptr_eq(&known.first, ear) {
+    /// Answers whether that was the last listener for the topic.
+    pub(crate) fn remove(&self, topic: &[u8], listener: &Arc<Listener>) -> bool {
+        let mut listeners = locked(&self.0);
+        let Some(known) = listeners.get_mut(topic) else { return false };
+        known.more.retain(|other| !Arc::ptr_eq(other, listener));
+        if !Arc::ptr_eq(&known.first, listener) {
             return false;
         }
         if let Some(next) = known.more.pop() {
             known.first = next;
             return false;
         }
-        ears.remove(topic);
+        listeners.remove(topic);
         true
     }
 
@@ -130,12 +130,12 @@ impl Ears {
             None => return,
         };
         first.tell(Some(message));
-        more.iter().for_each(|ear| ear.tell(Some(message)));
+        more.iter().for_each(|listener| listener.tell(Some(message)));
     }
 
     /// The connection is gone: whoever listened must ask again.
     pub(crate) fn tell_the_end(&self) {
         let all = std::mem::take(&mut *locked(&self.0));
-        all.values().flat_map(Listeners::all).for_each(|ear| ear.tell(None));
+        all.values().flat_map(OfTopic::all).for_each(|listener| listener.tell(None));
     }
 }

@@ -14,12 +14,12 @@ use crate::{
 
 /// A thread with a runtime; it starts when first needed and ends with its owner.
 #[derive(Debug, Default)]
-pub(crate) struct Home {
+pub(crate) struct OwnRuntime {
     handle: Mutex<Option<Handle>>,
     stop: Arc<Flag>,
 }
 
-impl Home {
+impl OwnRuntime {
     pub(crate) fn handle(&self) -> Result<Handle> {
         let mut known = locked(&self.handle);
         if let Some(handle) = &*known {
@@ -40,7 +40,7 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for OwnRuntime {
     fn drop(&mut self) {
         self.stop.raise();
     }

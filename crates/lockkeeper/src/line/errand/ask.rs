@@ -42,7 +42,7 @@ impl Ask {
         let Some((mut claim, at)) = errand::claim_for(line, &first, spare) else {
             return Some(Self { line: line.clone(), stage: Stage::Errand(errand::asking(line)) });
         };
-        let stage = match line.house.profile.answers {
+        let stage = match line.core.profile.answers {
             Answers::AtOnce => match errand::at_once(caught(|| claim.attempt(at))) {
                 Some(answer) => Stage::Errand(errand::answered(line, first, claim, at, answer)?),
                 // It broke its promise; the claim frees what it may have taken.

@@ -25,12 +25,12 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// How the waiting goes: how long the last pause was, and since when there is trouble.
 #[derive(Default)]
-pub(crate) struct Mood {
+pub(crate) struct Backoff {
     pause: Duration,
     troubled_since: Option<Moment>,
 }
 
-impl Mood {
+impl Backoff {
     /// How long to pause after this answer; `None` when there is no sense in asking again. Everyone in line
     /// is told of trouble that will not pass, or that has lasted for their ttl.
     pub(crate) fn pause_after(
@@ -38,27 +38,27 @@ impl Mood {
         answer: Result<Option<Duration>>,
         line: &Line,
     ) -> Option<Duration> {
-        let house = &line.house;
+        let core = &line.core;
         match answer {
             Ok(retry_in) => {
                 self.troubled_since = None;
                 line.note(Word::Busy);
-                let longest = match house.profile.wake {
+                let longest = match core.profile.wake {
                     Wake::Told => PAUSE_WHEN_TOLD,
                     Wake::Asked => self.longer_pause(PAUSE_WHEN_ASKED),
                 };
                 Some(retry_in.map_or(longest, |retry_in| retry_in.min(longest)))
             }
             Err(error) => {
-                let error = house.error_at(error, line.key(), Call::Acquire);
-                let now = house.clock.now();
+                let error = core.error_at(error, line.key(), Call::Acquire);
+                let now = core.clock.now();
                 let since = *self.troubled_since.get_or_insert(now);
                 let lasted = if error.may_pass() { now.since(since) } else { Duration::MAX };
                 if !line.fail(|ttl| ttl <= lasted, |_| error.echo()) {
                     return None;
                 }
                 let pause = self.pause_in_trouble();
-                house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
+                core.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
                 line.note(Word::Trouble(error));
                 Some(pause)
             }

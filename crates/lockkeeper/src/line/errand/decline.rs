@@ -54,7 +54,7 @@ pub(crate) fn pass_on(line: Line, offer: Offer, ttl: Duration) -> Errand {
 /// The same grant with a lease that was asked for with another ttl, if that can be had.
 async fn with_ttl(line: &Line, mut offer: Offer, ttl: Duration) -> Option<Offer> {
     if let Ok(true) = calling(|| offer.claim.set_ttl(ttl)) {
-        let sent_at = line.house.clock.now();
+        let sent_at = line.core.clock.now();
         let standing = line.limited(sent_at, || offer.claim.renew(sent_at)).await;
         match standing {
             Ok(Standing::Held(lease)) => {
@@ -64,7 +64,7 @@ async fn with_ttl(line: &Line, mut offer: Offer, ttl: Duration) -> Option<Offer>
             // The guard that passes the lock on has ended its turn: only observers are left to be told.
             Ok(Standing::Lost(why)) if offer.pass_on_until.is_some() => {
                 let loss = Loss::TakenAway(why);
-                line.house.observers.tell(&Event::Lost { key: line.key(), loss: &loss });
+                line.core.observers.tell(&Event::Lost { key: line.key(), loss: &loss });
             }
             Ok(Standing::Lost(_)) | Err(_) => {}
         }
@@ -78,7 +78,7 @@ async fn with_ttl(line: &Line, mut offer: Offer, ttl: Duration) -> Option<Offer>
 /// Gives back what nobody took.
 async fn take_back(line: &Line, offer: Offer) {
     if offer.pass_on_until.is_some() {
-        line.house.observers.tell(&Event::Released { key: line.key() });
+        line.core.observers.tell(&Event::Released { key: line.key() });
     }
     give_back_soon(line, offer.claim, offer.ttl).await;
 }

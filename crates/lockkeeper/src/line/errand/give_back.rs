@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{asking, at_once, backoff::Mood, steward::Errand, unconfirmed::Unsettled};
+use super::{asking, at_once, backoff::Backoff, steward::Errand, unconfirmed::Unsettled};
 use crate::{
     engine::{
         Answers, Claim, Expiry, LONGEST_TTL, Released,
@@ -16,8 +16,8 @@ use crate::{
     },
     line::{
         Line,
+        core::Core,
         held::{Held, Taken},
-        house::House,
     },
     tools::caught::caught,
 };
@@ -40,13 +40,13 @@ pub(crate) fn release_soon(held: Arc<Held>) {
             }));
         }
     };
-    match line.house.profile.answers {
+    match line.core.profile.answers {
         Answers::AtOnce => match at_once(caught(|| claim.release())) {
             // Nobody waits for the answer; a loss is told to observers.
             Some(Ok(released)) => drop(confirm(line, released)),
             Some(Err(_)) | None => give_back_behind(line, claim, held.ttl),
         },
-        Answers::Later => line.house.part(line, claim, held.ttl),
+        Answers::Later => line.core.part(line, claim, held.ttl),
     }
     ask_if_wanted(line);
 }
@@ -73,13 +73,13 @@ pub(crate) fn confirm(line: &Line, released: Released) -> Result<()> {
     }
     let loss =
         Loss::TakenAway("the engine had another holder, or none, when it was released".into());
-    line.house.observers.tell(&Event::Lost { key: line.key(), loss: &loss });
+    line.core.observers.tell(&Event::Lost { key: line.key(), loss: &loss });
     Err(line.lost_error(&loss))
 }
 
 /// The claim is out of our hands. If somebody is in line, the next one is not our caller's matter.
 pub(crate) fn ask_if_wanted(line: &Line) {
-    line.house.observers.tell(&Event::Released { key: line.key() });
+    line.core.observers.tell(&Event::Released { key: line.key() });
     if line.is_wanted_or_idle() {
         line.start(asking(line));
     }
@@ -92,7 +92,7 @@ pub(crate) async fn give_back(
     mut claim: Box<dyn Claim>,
     ttl: Duration,
 ) -> Result<Released> {
-    let now = line.house.clock.now();
+    let now = line.core.clock.now();
     let answer = line.limited(now, || claim.release()).await;
     given_back(line, claim, ttl, answer)
 }
@@ -111,7 +111,7 @@ pub(crate) fn given_back(
         }
         Err(error) => {
             give_back_behind(line, claim, ttl);
-            Err(line.house.error_at(error, line.key(), Call::Release))
+            Err(line.core.error_at(error, line.key(), Call::Release))
         }
     }
 }
@@ -129,30 +129,30 @@ pub(crate) async fn give_back_at_last(
     mut claim: Box<dyn Claim>,
 ) -> Released {
     let Unsettled { line, ttl } = unsettled;
-    let house = &line.house;
+    let core = &line.core;
     let mut give_up_at = None;
-    let mut mood = Mood::default();
+    let mut backoff = Backoff::default();
     loop {
-        let error = match house.limited(|| claim.release()).await {
+        let error = match core.limited(|| claim.release()).await {
             Ok(released) => {
                 line.keep_spare(claim);
                 return if give_up_at.is_none() { released } else { Released::Done };
             }
             Err(error) => error,
         };
-        let now = house.clock.now();
+        let now = core.clock.now();
         // Whatever could have taken the lock was sent before the first release.
-        let give_up_at = *give_up_at.get_or_insert(now + house.outlasts(*ttl));
+        let give_up_at = *give_up_at.get_or_insert(now + core.outlasts(*ttl));
         if now >= give_up_at || !error.may_pass() {
             return Released::Done;
         }
-        let pause = mood.pause_behind(*ttl);
-        house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
-        house.alarms.wait_until(give_up_at.min(now + pause)).await;
+        let pause = backoff.pause_behind(*ttl);
+        core.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
+        core.alarms.wait_until(give_up_at.min(now + pause)).await;
     }
 }
 
-impl House {
+impl Core {
     /// For how long something may be left at the engine of a claim with this ttl that nobody renews.
     fn outlasts(&self, ttl: Duration) -> Duration {
         match self.profile.expiry {
@@ -166,7 +166,7 @@ impl House {
 /// The same behind everybody's back, for a claim that nobody holds the lock by any more.
 pub(crate) fn give_back_behind(line: &Line, claim: Box<dyn Claim>, ttl: Duration) {
     let unsettled = Unsettled::new(line, ttl);
-    line.house.steward.adopt_if_ready(async move {
+    line.core.steward.adopt_if_ready(async move {
         give_back_at_last(&unsettled, claim).await;
     });
 }
@@ -178,6 +178,6 @@ pub(crate) fn give_back_ahead(line: &Line, claim: Box<dyn Claim>, ttl: Duration)
         give_back_at_last(&unsettled, claim).await;
     });
     if errand.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-        line.house.steward.adopt_if_ready(errand);
+        line.core.steward.adopt_if_ready(errand);
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     tools::sync::{locked, wake},
 };
 
-pub(crate) struct AtHand(Mutex<Place>);
+pub(crate) struct Handoff(Mutex<Place>);
 
 enum Place {
     /// Between two looks of the task that this waker wakes.
@@ -30,7 +30,7 @@ enum Place {
     Gone,
 }
 
-impl AtHand {
+impl Handoff {
     pub(crate) fn new(errand: Errand) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Place::Resting(errand, Waker::noop().clone()))))
     }
@@ -83,7 +83,7 @@ impl AtHand {
     }
 }
 
-impl fmt::Debug for AtHand {
+impl fmt::Debug for Handoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Only tried: whoever prints this must not stand still.
         f.write_str(match self.0.try_lock().as_deref() {

@@ -22,10 +22,10 @@ use futures_lite::future;
 
 pub(crate) use self::decline::pass_on;
 use self::{
-    backoff::Mood,
+    backoff::Backoff,
     decline::decline,
     give_back::{give_back, give_back_ahead, give_back_behind, give_back_soon},
-    handoff::AtHand,
+    handoff::Handoff,
     steward::Errand,
 };
 use super::{
@@ -109,17 +109,17 @@ pub(crate) fn claim_for(
     first: &Arc<Seat>,
     spare: Spare,
 ) -> Option<(Box<dyn Claim>, Moment)> {
-    let house = &line.house;
-    let request = house.request(line.key(), &first.wish);
+    let core = &line.core;
+    let request = core.request(line.key(), &first.wish);
     let claim = calling(|| match spare {
-        None => house.engine.claim(request),
+        None => core.engine.claim(request),
         Some(mut spare) => match spare.begin_again(request) {
             Ok(()) => spare,
-            Err(request) => house.engine.claim(request),
+            Err(request) => core.engine.claim(request),
         },
     });
     match claim {
-        Ok(claim) => Some((claim, house.clock.now())),
+        Ok(claim) => Some((claim, core.clock.now())),
         Err(error) => {
             refuse(line, first, error);
             None
@@ -152,7 +152,7 @@ async fn turned_away(
                 Ok(_) => {
                     // It has not entered the queue, so only an engine that needs no network is
                     // told that it goes.
-                    if line.house.profile.answers == Answers::AtOnce {
+                    if line.core.profile.answers == Answers::AtOnce {
                         give_back_soon(line, claim, ttl_of(line, first)).await;
                     }
                     Answer::Busy
@@ -160,7 +160,7 @@ async fn turned_away(
                 Err(error) => {
                     // The engine may have granted it all the same; nobody should wait for that.
                     give_back_behind(line, as_after(&error, claim), ttl_of(line, first));
-                    Answer::Failed(line.house.error_at(error, line.key(), Call::Acquire))
+                    Answer::Failed(line.core.error_at(error, line.key(), Call::Acquire))
                 }
             };
             line.answer_first(first, answer);
@@ -182,7 +182,7 @@ fn goes_on(first: &Seat, answer: &Result<Attempt>) -> bool {
 /// Tells those who are concerned that the lock cannot be had: after a panic, the one it came up for; otherwise
 /// everyone in line.
 fn refuse(line: &Line, first: &Arc<Seat>, error: Error) {
-    let error = line.house.error_at(error, line.key(), Call::Acquire);
+    let error = line.core.error_at(error, line.key(), Call::Acquire);
     match error.is_panic() {
         true => line.answer_first(first, Answer::Failed(error)),
         false => drop(line.fail(|_| true, |_| error.echo())),
@@ -203,15 +203,15 @@ fn begin_to_wait(
     // calls, which no caller's task should have in hands.
     let line = line.clone();
     let wait: Errand = Box::pin(wait(line.clone(), first, claim, retry_in(answer)));
-    match line.house.profile.answers {
+    match line.core.profile.answers {
         Answers::AtOnce => {
             line.entrust(wait);
             None
         }
         Answers::Later => {
-            let at_hand = AtHand::new(wait);
-            line.keep_at_hand(&at_hand);
-            Some(Box::pin(async move { at_hand.drive(&line.house.steward).await }))
+            let handoff = Handoff::new(wait);
+            line.keep_handoff(&handoff);
+            Some(Box::pin(async move { handoff.drive(&line.core.steward).await }))
         }
     }
 }
@@ -223,11 +223,11 @@ async fn wait(
     mut claim: Box<dyn Claim>,
     mut answer: Result<Option<Duration>>,
 ) {
-    let house = &line.house;
-    let mut mood = Mood::default();
-    house.observers.tell(&Event::Waiting { key: line.key() });
+    let core = &line.core;
+    let mut backoff = Backoff::default();
+    core.observers.tell(&Event::Waiting { key: line.key() });
     let mut is_in_trouble = answer.is_err();
-    while let Some(pause) = mood.pause_after(answer, &line) {
+    while let Some(pause) = backoff.pause_after(answer, &line) {
         match rest(&line, &mut *claim, pause).await {
             Ok(Rest::Over) => {}
             Ok(Rest::Deserted) => break,
@@ -236,7 +236,7 @@ async fn wait(
                 break;
             }
         }
-        let sent_at = house.clock.now();
+        let sent_at = core.clock.now();
         answer = match attempt(&line, &mut *claim, sent_at).await {
             Ok(Attempt::Granted(grant)) => {
                 match line.granted(offer(&line, &first, claim, grant, sent_at)) {
@@ -302,7 +302,7 @@ enum Rest {
 
 /// Rests until it is worth asking again: the engine says so, or the pause is over.
 async fn rest(line: &Line, claim: &mut dyn Claim, pause: Duration) -> Result<Rest> {
-    let alarms = &line.house.alarms;
+    let alarms = &line.core.alarms;
     // Without the clock's thread the pause would never end, and our place would keep others waiting.
     alarms.ready()?;
     let told = pin!(async {
@@ -336,18 +336,18 @@ fn offer(line: &Line, seat: &Seat, claim: Box<dyn Claim>, grant: Grant, sent_at:
 
 /// The ttl that a claim is asked for with when it is made for this seat.
 fn ttl_of(line: &Line, seat: &Seat) -> Duration {
-    seat.wish.terms(&line.house).ttl
+    seat.wish.terms(&line.core).ttl
 }
 
 /// Renews a hold; goes on trying while it still holds and nobody wants to release it.
 pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
     let line = &held.line;
-    let house = &line.house;
-    let mut mood = Mood::default();
-    while held.wants_renewal(house.clock.now()) {
-        let sent_at = house.clock.now();
+    let core = &line.core;
+    let mut backoff = Backoff::default();
+    while held.wants_renewal(core.clock.now()) {
+        let sent_at = core.clock.now();
         let left = held.ends_at().since(sent_at);
-        let renewal = house.limited_in_lease(left, || claim.renew(sent_at));
+        let renewal = core.limited_in_lease(left, || claim.renew(sent_at));
         let asked_back = async {
             held.asked_back().await;
             Err(Error::new(ErrorKind::Other, "the lock is being released"))
@@ -363,16 +363,16 @@ pub(crate) async fn renew(held: Arc<Held>, mut claim: Box<dyn Claim>) {
                 claim = as_after(&error, claim);
                 held.lose(&Loss::TakenAway(error.to_string()));
             }
-            Err(_) if !held.wants_renewal(house.clock.now()) => {}
+            Err(_) if !held.wants_renewal(core.clock.now()) => {}
             Err(error) => {
-                let pause = mood.pause_in_trouble();
-                house.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
-                let rest = house.alarms.wait_until(house.clock.now() + pause);
+                let pause = backoff.pause_in_trouble();
+                core.observers.tell(&Event::Troubled { key: line.key(), error: &error, pause });
+                let rest = core.alarms.wait_until(core.clock.now() + pause);
                 future::or(rest, held.asked_back()).await;
             }
         }
     }
-    if !held.holds_at(house.clock.now()) {
+    if !held.holds_at(core.clock.now()) {
         // The clock's thread tells that too, but not of a claim that is given back.
         held.lose(&Loss::Expired);
     }

@@ -49,7 +49,7 @@ impl Release {
     pub(crate) fn begin(held: Arc<Held>) -> Self {
         let stage = match held.take() {
             Taken::Claim(mut claim) => {
-                let now = held.line.house.clock.now();
+                let now = held.line.core.clock.now();
                 match calling(|| claim.send_release()) {
                     Ok(true) => Stage::Sent(Sent { claim, limit: CallLimit::new(now) }),
                     // What panics is sent at length, and told there if it panics again.

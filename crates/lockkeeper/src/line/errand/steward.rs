@@ -94,8 +94,8 @@ impl Line {
         &self,
         errand: impl Future<Output = T> + Send + 'static,
     ) {
-        if let Err(error) = self.house.steward.adopt(errand) {
-            self.give_up(&self.house.error_at(error, self.key(), Call::Acquire));
+        if let Err(error) = self.core.steward.adopt(errand) {
+            self.give_up(&self.core.error_at(error, self.key(), Call::Acquire));
         }
     }
 
@@ -139,7 +139,7 @@ impl<D: Drivable> Future for Driven<D> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<D::Output> {
         let Some(driven) = &mut self.0 else { return Poll::Pending };
-        if !driven.line().house.is_this_process() {
+        if !driven.line().core.is_this_process() {
             let refusal = driven.refusal();
             fork::leave(self.0.take());
             return Poll::Ready(refusal);
@@ -154,7 +154,7 @@ impl<D: Drivable> Drop for Driven<D> {
     fn drop(&mut self) {
         let Some(driven) = self.0.take() else { return };
         let line = driven.line().clone();
-        match line.house.is_this_process() {
+        match line.core.is_this_process() {
             true => line.entrust(driven),
             // A forked child: what it has in hands is the parent's.
             false => fork::leave(driven),

@@ -22,7 +22,7 @@ use futures_lite::future;
 use super::{give_back, steward::Errand};
 use crate::{
     engine::{Claim, Released},
-    line::{Line, house::House},
+    line::{Line, core::Core},
     tools::{
         caught::{calling, polling},
         fork,
@@ -38,7 +38,7 @@ const LOOKS: usize = 2;
 const MOST: usize = 4096;
 
 #[derive(Default)]
-pub(crate) struct Partings {
+pub(crate) struct Unconfirmed {
     state: Mutex<State>,
     /// How many are not confirmed yet, wherever they are.
     n_open: AtomicUsize,
@@ -47,7 +47,7 @@ pub(crate) struct Partings {
 #[derive(Default)]
 struct State {
     /// The oldest first, each with the round in which it came.
-    under_way: VecDeque<(u64, Parting)>,
+    under_way: VecDeque<(u64, Returning)>,
     /// Counts the steward's looks.
     round: u64,
     /// Whether the steward looks in now and then.
@@ -63,42 +63,42 @@ pub(crate) struct Unsettled {
 
 impl Unsettled {
     pub(crate) fn new(line: &Line, ttl: Duration) -> Self {
-        line.house.partings.n_open.fetch_add(1, Ordering::Relaxed);
+        line.core.unconfirmed.n_open.fetch_add(1, Ordering::Relaxed);
         Self { line: line.clone(), ttl }
     }
 }
 
 impl Drop for Unsettled {
     fn drop(&mut self) {
-        self.line.house.partings.n_open.fetch_sub(1, Ordering::Release);
+        self.line.core.unconfirmed.n_open.fetch_sub(1, Ordering::Release);
     }
 }
 
-impl House {
+impl Core {
     /// Gives a claim back: does as much as can be done at once, here; the rest needs nobody to wait.
     pub(crate) fn part(self: &Arc<Self>, line: &Line, claim: Box<dyn Claim>, ttl: Duration) {
-        let Some(parting) = Parting::begin(Unsettled::new(line, ttl), claim) else { return };
-        let mut state = locked(&self.partings.state);
+        let Some(returning) = Returning::begin(Unsettled::new(line, ttl), claim) else { return };
+        let mut state = locked(&self.unconfirmed.state);
         let oldest: [_; LOOKS] = std::array::from_fn(|_| state.under_way.pop_front());
         let round = state.round;
-        state.under_way.push_back((round, parting));
+        state.under_way.push_back((round, returning));
         self.watch(state);
         // The younger first: what is put back comes to stand in the old order.
-        for (round, parting) in oldest.into_iter().rev().flatten() {
-            if let Some(parting) = parting.look() {
-                self.put_back(round, parting);
+        for (round, returning) in oldest.into_iter().rev().flatten() {
+            if let Some(returning) = returning.look() {
+                self.put_back(round, returning);
             }
         }
     }
 
-    fn put_back(self: &Arc<Self>, round: u64, parting: Parting) {
-        let mut state = locked(&self.partings.state);
+    fn put_back(self: &Arc<Self>, round: u64, returning: Returning) {
+        let mut state = locked(&self.unconfirmed.state);
         if state.under_way.len() < MOST {
-            state.under_way.push_front((round, parting));
+            state.under_way.push_front((round, returning));
             self.watch(state);
         } else {
             drop(state);
-            self.steward.adopt_if_ready(parting.into_errand());
+            self.steward.adopt_if_ready(returning.into_errand());
         }
     }
 
@@ -108,22 +108,22 @@ impl House {
         drop(state);
         if !was_watched && self.steward.adopt(see_off(Arc::clone(self))).is_err() {
             // The next one tries again to find a thread for it.
-            locked(&self.partings.state).is_watched = false;
+            locked(&self.unconfirmed.state).is_watched = false;
         }
     }
 
     /// Waits until everything that was given back or given up is confirmed, but not for longer than one
     /// answer may take; the steward goes on with the rest.
     pub(crate) async fn settle(&self) {
-        let under_way = std::mem::take(&mut locked(&self.partings.state).under_way);
-        let under_way = under_way.into_iter().map(|(_, parting)| parting.into_errand());
-        let mut under_way = InHands { house: self, errands: under_way.collect() };
+        let under_way = std::mem::take(&mut locked(&self.unconfirmed.state).under_way);
+        let under_way = under_way.into_iter().map(|(_, returning)| returning.into_errand());
+        let mut under_way = InHands { core: self, errands: under_way.collect() };
         let confirmed = async {
             while let Some(errand) = under_way.errands.front_mut() {
                 errand.await;
                 under_way.errands.pop_front();
             }
-            while self.partings.n_open.load(Ordering::Acquire) > 0 || self.is_winding_up() {
+            while self.unconfirmed.n_open.load(Ordering::Acquire) > 0 || self.is_winding_up() {
                 // The steward has it in hands just now.
                 self.alarms.rest(Duration::from_millis(1)).await;
             }
@@ -134,16 +134,16 @@ impl House {
 
 /// Errands in the hands of one who waits for them; what is left of them goes on without that one.
 struct InHands<'a> {
-    house: &'a House,
+    core: &'a Core,
     errands: VecDeque<Errand>,
 }
 
 impl Drop for InHands<'_> {
     fn drop(&mut self) {
         let errands = std::mem::take(&mut self.errands);
-        match self.house.is_this_process() {
+        match self.core.is_this_process() {
             true => {
-                errands.into_iter().for_each(|errand| self.house.steward.adopt_if_ready(errand));
+                errands.into_iter().for_each(|errand| self.core.steward.adopt_if_ready(errand));
             }
             false => fork::leave(errands),
         }
@@ -151,15 +151,15 @@ impl Drop for InHands<'_> {
 }
 
 /// Looks in now and then, while there is something under way.
-async fn see_off(house: Arc<House>) {
+async fn see_off(core: Arc<Core>) {
     loop {
-        house.alarms.rest(MOMENT).await;
-        for parting in house.partings.overdue() {
-            if let Some(parting) = parting.look() {
-                house.steward.adopt_if_ready(parting.into_errand());
+        core.alarms.rest(MOMENT).await;
+        for returning in core.unconfirmed.overdue() {
+            if let Some(returning) = returning.look() {
+                core.steward.adopt_if_ready(returning.into_errand());
             }
         }
-        let mut state = locked(&house.partings.state);
+        let mut state = locked(&core.unconfirmed.state);
         if state.under_way.is_empty() {
             state.is_watched = false;
             return;
@@ -167,15 +167,15 @@ async fn see_off(house: Arc<House>) {
     }
 }
 
-impl Partings {
+impl Unconfirmed {
     /// Takes out what came before the last look.
-    fn overdue(&self) -> Vec<Parting> {
+    fn overdue(&self) -> Vec<Returning> {
         let mut state = locked(&self.state);
         let round = state.round;
         state.round += 1;
         let mut overdue = Vec::new();
         while state.under_way.front().is_some_and(|(came, _)| *came < round) {
-            overdue.extend(state.under_way.pop_front().map(|(_, parting)| parting));
+            overdue.extend(state.under_way.pop_front().map(|(_, returning)| returning));
         }
         overdue
     }
@@ -188,13 +188,13 @@ impl Partings {
 }
 
 /// A claim on its way back.
-enum Parting {
+enum Returning {
     /// Its release was sent the quick way.
     Sent(Unsettled, Box<dyn Claim>),
     Errand(Errand),
 }
 
-impl Parting {
+impl Returning {
     /// Begins one, and answers what is left of it.
     fn begin(unsettled: Unsettled, mut claim: Box<dyn Claim>) -> Option<Self> {
         // What panics is sent at length.
@@ -248,7 +248,7 @@ impl Parting {
         Box::pin(async move {
             let line = &unsettled.line;
             let answer = poll_fn(|context| claim.poll_release(context));
-            let released = match line.house.limited(|| answer).await {
+            let released = match line.core.limited(|| answer).await {
                 Ok(Some(released)) => {
                     line.keep_spare(claim);
                     released
@@ -276,8 +276,8 @@ fn confirmed(line: &Line, released: Released) {
     drop(give_back::confirm(line, released));
 }
 
-impl fmt::Debug for Partings {
+impl fmt::Debug for Unconfirmed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} partings", self.n_open.load(Ordering::Relaxed))
+        write!(f, "{} unconfirmed", self.n_open.load(Ordering::Relaxed))
     }
 }

@@ -15,7 +15,7 @@ use std::{
 
 pub(crate) use self::per_line::{CallLimit, Limit};
 
-use super::house::House;
+use super::core::Core;
 use crate::{
     engine::{
         Answers,
@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-impl House {
+impl Core {
     /// Makes a call, and gives it up when its answer takes too long.
     pub(crate) fn limited<F>(&self, call: impl FnOnce() -> F) -> Limited<'_, F> {
         self.limited_to(self.answer_within, call)
@@ -90,7 +90,7 @@ pub(crate) fn shown(limit: Duration) -> impl fmt::Display {
 
 impl Alarms {
     /// Ends this long after it is first polled. There should be few different lengths, as in
-    /// [`Book::enter_after`](timers::Book::enter_after).
+    /// [`Timers::enter_after`](timers::Timers::enter_after).
     pub(crate) fn rest(&self, lasts: Duration) -> Rest<'_> {
         Rest { alarms: self, lasts, set: None }
     }

@@ -1,9 +1,9 @@
 //! The limit of the calls that a line makes.
 //!
 //! A key that is wanted again and again makes call after call, each with the same limit. So each of them just
-//! says until when it waits, and the clock's thread looks at the line now and then; see [`NextLook`].
+//! says until when it waits, and the clock's thread looks at the line now and then; see [`NextCheck`].
 //!
-//! [`NextLook`]: crate::time::next_check::NextLook
+//! [`NextCheck`]: crate::time::next_check::NextCheck
 
 use std::{
     pin::Pin,
@@ -63,7 +63,7 @@ pub(crate) struct Look {
 
 impl Limit {
     fn set(&self, ends_at: Moment, waker: &Waker) -> Setting {
-        // The mutex is also what [`NextLook`] asks for.
+        // The mutex is also what [`NextCheck`] asks for.
         let set = locked(&self.waker);
         if self.ends_at.load(Ordering::Relaxed) != NONE {
             return Setting::Taken;
@@ -120,21 +120,21 @@ impl CallLimit {
 
     /// The error that the call has come to when its time is over; until then, the task is woken for that.
     pub(crate) fn poll(&mut self, line: &Line, context: &Context<'_>) -> Poll<Error> {
-        let (house, waker) = (&line.house, context.waker());
+        let (core, waker) = (&line.core, context.waker());
         // Whoever only looks in watches the time by other means.
-        if house.profile.answers == Answers::AtOnce || is_unattended() {
+        if core.profile.answers == Answers::AtOnce || is_unattended() {
             return Poll::Pending;
         }
-        let ends_at = self.began_at + house.answer_within;
+        let ends_at = self.began_at + core.answer_within;
         match self.watch {
             Watch::NotYet => {
                 self.watch = match line.record().limit.set(ends_at, waker) {
                     Setting::Set => {
-                        line.record().watch_limit(&house.alarms, self.began_at, ends_at);
+                        line.record().watch_limit(&core.alarms, self.began_at, ends_at);
                         Watch::ByLine
                     }
                     Setting::Taken => {
-                        Watch::Apart(house.alarms.set_limit(house.answer_within, waker).0)
+                        Watch::Apart(core.alarms.set_limit(core.answer_within, waker).0)
                     }
                 };
                 return Poll::Pending;
@@ -142,14 +142,14 @@ impl CallLimit {
             Watch::ByLine => {
                 line.record().limit.move_to(waker);
                 // The look may be missing, if there was no thread for it.
-                line.record().watch_limit(&house.alarms, self.began_at, ends_at);
+                line.record().watch_limit(&core.alarms, self.began_at, ends_at);
             }
             // If the limit is over, the look at the clock tells as well.
-            Watch::Apart(entry) => drop(house.alarms.move_limit(entry, waker)),
+            Watch::Apart(entry) => drop(core.alarms.move_limit(entry, waker)),
         }
         // After the move: the clock's thread may have looked just before it, and woken another task.
-        match house.alarms.is_over(ends_at) {
-            true => Poll::Ready(no_answer_within(house.answer_within)),
+        match core.alarms.is_over(ends_at) {
+            true => Poll::Ready(no_answer_within(core.answer_within)),
             false => Poll::Pending,
         }
     }
@@ -159,7 +159,7 @@ impl CallLimit {
         match std::mem::replace(&mut self.watch, Watch::NotYet) {
             Watch::NotYet => {}
             Watch::ByLine => line.record().limit.clear(),
-            Watch::Apart(entry) => line.house.alarms.forget_limit(entry),
+            Watch::Apart(entry) => line.core.alarms.forget_limit(entry),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{
             connection::Connection,
             digits::Digits,
             hex::millis,
-            refusal::{first_error, no_error, strange},
+            refusal::{first_error, no_error, unexpected},
             resp::Value,
             script::Script,
             slot::Slot,
@@ -56,14 +56,14 @@ pub(crate) struct Shared {
     scripts: Scripts,
     renewals: Renewals,
     /// What was found at a key that is no lock of this dialect, in words.
-    strange: fn(&str) -> String,
+    unexpected: fn(&str) -> String,
 }
 
 impl Shared {
     pub(crate) fn new(
         settings: &Settings,
         scripts: Scripts,
-        strange: fn(&str) -> String,
+        unexpected: fn(&str) -> String,
     ) -> Result<Self> {
         let all = vec![scripts.ask, scripts.renew, scripts.release];
         Ok(Self {
@@ -71,7 +71,7 @@ impl Shared {
             prefix: settings.prefix.clone().unwrap_or_default(),
             renewals: Renewals::new(scripts.renew),
             scripts,
-            strange,
+            unexpected,
         })
     }
 }
@@ -100,7 +100,7 @@ const REPLICATED: &str = "As one server, but a failover may lose a grant that th
      until the first one's next renewal, and there is no fence to tell them apart.";
 
 #[derive(Debug)]
-pub(crate) struct Stake {
+pub(crate) struct ForeignClaim {
     pub(crate) shared: Arc<Shared>,
     pub(crate) stage: Stage,
     /// The name of the lock at the server.
@@ -127,7 +127,7 @@ pub(crate) enum Stage {
     Holds,
 }
 
-impl Stake {
+impl ForeignClaim {
     pub(crate) fn new(shared: &Arc<Shared>, request: &Request, owner: String) -> Self {
         let lock = [shared.prefix.as_bytes(), request.key.as_str().as_bytes()].concat();
         Self {
@@ -188,9 +188,9 @@ impl Stake {
             }
             (Some("strange"), Some(Value::Text(found))) => {
                 self.turned_away();
-                Err(Error::refused((self.shared.strange)(&String::from_utf8_lossy(found))))
+                Err(Error::refused((self.shared.unexpected)(&String::from_utf8_lossy(found))))
             }
-            _ => Err(strange(&replies)),
+            _ => Err(unexpected(&replies)),
         }
     }
 
@@ -266,7 +266,7 @@ impl Stake {
                 let is_not_ours = *n_released == 0 && before == Stage::Holds;
                 Ok(if is_not_ours { Released::NotOurs } else { Released::Done })
             }
-            _ => Err(strange(&replies)),
+            _ => Err(unexpected(&replies)),
         }
     }
 

@@ -20,7 +20,7 @@ use crate::{
             wire::{
                 call::Call,
                 digits::Digits,
-                refusal::{code, first_error, no_error, strange},
+                refusal::{code, first_error, no_error, unexpected},
                 reply::{Answer, Reply},
                 resp::Value,
                 script::Script,
@@ -116,7 +116,7 @@ impl Renewals {
                 told.for_each(|(due, kept)| due.answer.settle(kept.clone()));
                 Ok(())
             }
-            _ => Err(strange(&replies)),
+            _ => Err(unexpected(&replies)),
         }
     }
 }

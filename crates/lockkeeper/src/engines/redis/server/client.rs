@@ -25,7 +25,7 @@ use crate::{
         error::{Error, ErrorKind, Result},
     },
     engines::{
-        net::{own_runtime::Home, together::first_good},
+        net::{own_runtime::OwnRuntime, together::first_good},
         redis::wire::{
             call::Call,
             connection::{Connection, Haste, Use},
@@ -58,7 +58,7 @@ pub(crate) struct Client {
 
 /// The connection that a task used last: as long as it asks again, there is nothing to look up.
 #[derive(Debug, Default)]
-pub(crate) struct Familiar(Option<(task::Id, Arc<Connection>)>);
+pub(crate) struct LastConnection(Option<(task::Id, Arc<Connection>)>);
 
 /// Which server has which keys.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub(crate) struct Needs {
 
 impl Client {
     pub(crate) fn new(settings: &Settings, needs: Needs) -> Result<Self> {
-        let home = Arc::new(Home::default());
+        let own_runtime = Arc::new(OwnRuntime::default());
         let may_move = !matches!(settings.arrangement, Arrangement::Single);
         let evicting_allowed = settings.evicting_allowed;
         let bare = |login: &Login, peer| Hello {
@@ -93,7 +93,7 @@ impl Client {
         let open = |scripts, listens, purpose| {
             let (database, place) = (settings.database, settings.place.clone());
             let hello = Hello { database, scripts, listens, place, ..primary() };
-            Ok(Connections::new(hello, channel_name()?, purpose, Arc::clone(&home)))
+            Ok(Connections::new(hello, channel_name()?, purpose, Arc::clone(&own_runtime)))
         };
         let n_replicas = settings.wait_replicas;
         let aside = || open(needs.scripts.clone(), false, Use::Calls);
@@ -105,7 +105,7 @@ impl Client {
             let all = [Some(&connections), aside.as_ref()].into_iter().flatten();
             let switchboards = all.map(Connections::switchboard).collect();
             let hosts = settings.hosts.clone();
-            Map::Route(Route::new(hosts, hello, kind, switchboards, Arc::clone(&home)))
+            Map::Route(Route::new(hosts, hello, kind, switchboards, Arc::clone(&own_runtime)))
         };
         let map = match &settings.arrangement {
             Arrangement::Single => Map::Single(settings.hosts[0].clone()),
@@ -135,13 +135,13 @@ impl Client {
     /// The same for one who asks again and again.
     pub(crate) fn at_hand_again(
         &self,
-        familiar: &mut Familiar,
+        last_connection: &mut LastConnection,
         slot: Slot,
         now: Moment,
     ) -> Option<Arc<Connection>> {
         // A task stays on its runtime, and a single server is always the same.
         let task = if sync::blocks() { None } else { task::try_id() };
-        if let Some((whose, at)) = &familiar.0
+        if let Some((whose, at)) = &last_connection.0
             && task == Some(*whose)
             && at.is_fit(now)
         {
@@ -150,7 +150,7 @@ impl Client {
         }
         let at = self.at_hand(slot, now)?;
         if let Map::Single(_) = self.map {
-            familiar.0 = task.map(|task| (task, Arc::clone(&at)));
+            last_connection.0 = task.map(|task| (task, Arc::clone(&at)));
         }
         Some(at)
     }

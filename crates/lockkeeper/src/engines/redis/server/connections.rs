@@ -1,7 +1,7 @@
 //! The connections of one client: one for each server and runtime that uses it.
 //!
 //! A hop between threads costs a third of the speed, so callers are served on their own runtime.
-//! Who has none, or blocks the thread it is on, is served at [`Home`].
+//! Who has none, or blocks the thread it is on, is served at [`OwnRuntime`].
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use crate::{
         error::{Error, Result},
     },
     engines::{
-        net::own_runtime::Home,
+        net::own_runtime::OwnRuntime,
         redis::wire::{
             connection::{Connection, Use},
             driver,
@@ -38,7 +38,7 @@ pub(crate) struct Connections {
     purpose: Use,
     n_opened: AtomicU64,
     list: Arc<RwLock<List>>,
-    home: Arc<Home>,
+    own_runtime: Arc<OwnRuntime>,
     origin: Origin,
 }
 
@@ -83,14 +83,19 @@ pub(crate) enum Known {
 }
 
 impl Connections {
-    pub(crate) fn new(hello: Hello, name: String, purpose: Use, home: Arc<Home>) -> Self {
+    pub(crate) fn new(
+        hello: Hello,
+        name: String,
+        purpose: Use,
+        own_runtime: Arc<OwnRuntime>,
+    ) -> Self {
         Self {
             hello: Arc::new(hello),
             name,
             purpose,
             n_opened: AtomicU64::new(0),
             list: Arc::default(),
-            home,
+            own_runtime,
             origin: Origin::here(),
         }
     }
@@ -107,7 +112,7 @@ impl Connections {
     pub(crate) fn known(&self, host: &Host, now: Moment) -> Known {
         let id = runtime().as_ref().map(Handle::id);
         let list = self.read();
-        // Who was found to be on a runtime that will not do is served at home.
+        // Who was found to be on a runtime that will not do is served there.
         let will_not_do = |id: Id| list.runtimes.get(&id) == Some(&false);
         let found = list.find(id, host);
         match found.or_else(|| id.filter(|id| will_not_do(*id)).and(list.find(None, host))) {
@@ -139,7 +144,7 @@ impl Connections {
             // The caller's runtime will not do, which may have been known before.
             _ => match list.get(None, host, now) {
                 Some(connection) => return Ok(connection),
-                None => self.home.handle()?,
+                None => self.own_runtime.handle()?,
             },
         };
         let connection = self.open(host, &runtime);

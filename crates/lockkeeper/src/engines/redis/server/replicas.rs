@@ -18,7 +18,7 @@ use crate::{
         call::Call,
         connection::{Connection, Haste},
         digits::Digits,
-        refusal::{no_error, strange},
+        refusal::{no_error, unexpected},
         resp::Value,
     },
 };
@@ -40,7 +40,7 @@ impl Client {
         let (n_replicas, patience) = (Digits::of(wanted), Digits::of(PATIENCE_MS));
         let call = Call::of(&[b"WAIT", n_replicas.as_bytes(), patience.as_bytes()]);
         let replies = no_error(at.send(&call, now, Haste::of_caller()).await?)?;
-        let [Value::Int(n_copies)] = replies[..] else { return Err(strange(&replies)) };
+        let [Value::Int(n_copies)] = replies[..] else { return Err(unexpected(&replies)) };
         if u64::try_from(n_copies).is_ok_and(|n_copies| n_copies >= wanted) {
             return Ok(());
         }

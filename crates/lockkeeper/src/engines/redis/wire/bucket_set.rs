@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug)]
-pub(crate) struct Bits(Box<[AtomicU64; 64]>);
+pub(crate) struct BucketSet(Box<[AtomicU64; 64]>);
 
-impl Bits {
+impl BucketSet {
     pub(crate) const N_BITS: u16 = 64 * 64;
 
     pub(crate) fn has(&self, number: u16) -> bool {
@@ -29,7 +29,7 @@ impl Bits {
     }
 }
 
-impl Default for Bits {
+impl Default for BucketSet {
     fn default() -> Self {
         Self(Box::new([const { AtomicU64::new(0) }; 64]))
     }
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_bit_is_set_and_cleared_alone() {
-        let bits = Bits::default();
+        let bits = BucketSet::default();
         bits.add(64);
         bits.add(4095);
         assert!(bits.has(64) && bits.has(4095) && !bits.has(63) && !bits.has(65));

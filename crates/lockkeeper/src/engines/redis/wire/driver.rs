@@ -209,7 +209,7 @@ fn hear(connection: &Connection, channel: &[u8], text: &[u8]) {
     let own = connection.channel.as_bytes() == channel;
     let topic = if own { text.get(1..33) } else { Some(channel) };
     if let Some(topic) = topic {
-        connection.ears.tell(topic, text);
+        connection.listeners.tell(topic, text);
     }
 }
 
@@ -220,7 +220,7 @@ fn tell_of_shard(connection: &Connection, items: &[Value]) {
         && let (Some("ssubscribe" | "sunsubscribe"), Some(channel)) =
             (kind.as_text(), channel.as_bytes())
     {
-        connection.ears.tell(channel, b"");
+        connection.listeners.tell(channel, b"");
     }
 }
 

@@ -108,7 +108,7 @@ fn printable(text: &str) -> String {
 }
 
 /// A reply that does not fit the question.
-pub(crate) fn strange(replies: &[Value]) -> Error {
+pub(crate) fn unexpected(replies: &[Value]) -> Error {
     // Cut by characters: one of them may be several bytes long.
     let shown: String = format!("{replies:?}").chars().take(200).collect();
     Error::new(ErrorKind::Other, format!("the server's reply makes no sense here: {shown}"))
@@ -143,7 +143,7 @@ mod tests {
     fn a_strange_answer_is_cut_between_characters() {
         for n_before in 0..4 {
             let answer = "-".repeat(n_before) + &"ü€𝄞".repeat(100);
-            let error = strange(&[Value::Error(answer)]).to_string();
+            let error = unexpected(&[Value::Error(answer)]).to_string();
             assert!(error.contains("ü€𝄞") && error.len() < 400, "{error}");
         }
     }

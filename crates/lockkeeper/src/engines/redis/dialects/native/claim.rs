@@ -22,10 +22,10 @@ use super::{
 use crate::{
     engine::{Attempt, Claim, Grant, Lease, Moment, Released, Request, Standing, error::Result},
     engines::{
-        net::listener::Ear,
+        net::listener::Listener,
         redis::{
             dialects::renewals::Renewal,
-            server::client::Familiar,
+            server::client::LastConnection,
             wire::{
                 connection::Connection,
                 hex::{hex, millis},
@@ -53,7 +53,7 @@ pub(super) struct NativeClaim {
     since: u64,
     /// The connection that was asked last.
     at: Option<Arc<Connection>>,
-    familiar: Familiar,
+    last_connection: LastConnection,
     /// Those that were asked before and have not answered: what was sent there may still run.
     unanswered: Vec<Arc<Connection>>,
     stage: Stage,
@@ -65,7 +65,7 @@ pub(super) struct NativeClaim {
     /// Whether a grant was given back under this owner, who must not ask again.
     is_spent: bool,
     /// From its first ask on, when it waits.
-    ear: Option<Arc<Ear>>,
+    listener: Option<Arc<Listener>>,
     listens_at: Option<Arc<Connection>>,
     grant: Option<Grant>,
     /// Whether the key was wanted before, and probably will be again; then, what is sent for it.
@@ -112,14 +112,14 @@ impl NativeClaim {
             request,
             since: 0,
             at: None,
-            familiar: Familiar::default(),
+            last_connection: LastConnection::default(),
             unanswered: Vec::new(),
             stage: Stage::Nothing,
             n_asks: 0,
             asked_at: Moment::from_nanos(0),
             released_at: None,
             is_spent: false,
-            ear: None,
+            listener: None,
             listens_at: None,
             grant: None,
             is_again: false,
@@ -307,7 +307,7 @@ impl Claim for NativeClaim {
         self.is_spent = false;
         self.since = 0;
         self.n_asks = 0;
-        self.ear.take_if(|ear| !Ear::forget_all(ear));
+        self.listener.take_if(|listener| !Listener::forget_all(listener));
         self.grant = None;
         self.is_again = true;
         self.quick = Quick::Take;
@@ -315,8 +315,8 @@ impl Claim for NativeClaim {
     }
 
     async fn changed(&mut self) {
-        match &self.ear {
-            Some(ear) => ear.rung().await,
+        match &self.listener {
+            Some(listener) => listener.rung().await,
             None => std::future::pending().await,
         }
     }

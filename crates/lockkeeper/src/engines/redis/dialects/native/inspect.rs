@@ -10,7 +10,7 @@ use crate::{
     engines::redis::wire::{
         call::Call,
         connection::Haste,
-        refusal::{no_error, strange},
+        refusal::{no_error, unexpected},
         resp::Value,
     },
 };
@@ -34,7 +34,7 @@ impl Inspector for Native {
         let replies = no_error(client.call(&mut at, names.slot, &call, now).await?)?;
         let [lock, Value::Int(lasts_ms), Value::List(line), Value::Int(clock)] = &replies[..]
         else {
-            return Err(strange(&replies));
+            return Err(unexpected(&replies));
         };
         Ok(Who {
             holder: lock.as_bytes().and_then(|value| holder(value, *lasts_ms)),
@@ -55,7 +55,7 @@ impl Inspector for Native {
                 let Some([Value::Text(next), Value::List(found)]) =
                     replies.first().and_then(Value::as_list)
                 else {
-                    return Err(strange(&replies));
+                    return Err(unexpected(&replies));
                 };
                 let keys = found.iter().filter_map(Value::as_text);
                 for key in keys.filter_map(|name| self.shared.prefix.key_of(name)) {

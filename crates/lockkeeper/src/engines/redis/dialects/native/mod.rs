@@ -15,7 +15,7 @@ use crate::{
             client::{Client, Needs},
             settings::{Arrangement, Settings},
         },
-        wire::{bucket_set::Bits, script::Script},
+        wire::{bucket_set::BucketSet, script::Script},
     },
 };
 
@@ -83,7 +83,7 @@ struct Shared {
     prefix: Prefix,
     renewals: Renewals,
     /// Keys that were busy lately: these are asked for by script at once.
-    contended: Bits,
+    contended: BucketSet,
     wall: Wall,
     /// What stands before the label of a claim, for people to see: process and machine.
     whose: String,
@@ -104,7 +104,7 @@ impl Native {
             client: Client::new(settings, Needs { scripts, listens: true })?,
             prefix: Prefix::new(settings.prefix.as_deref())?,
             renewals: Renewals::new(&RENEW),
-            contended: Bits::default(),
+            contended: BucketSet::default(),
             wall: Wall::default(),
             whose: format!("{}|{}|", std::process::id(), host_name()),
         };

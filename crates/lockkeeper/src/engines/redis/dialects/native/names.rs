@@ -6,7 +6,7 @@ use crate::{
         key::Key,
     },
     engines::redis::wire::{
-        bucket_set::Bits,
+        bucket_set::BucketSet,
         resp::push_word,
         slot::{N_SLOTS, Slot, crc16},
     },
@@ -40,7 +40,7 @@ impl Prefix {
 
     pub(super) fn names(&self, key: &Key) -> Names {
         let key = key.as_str().as_bytes();
-        let bucket = crc16(key) % Bits::N_BITS;
+        let bucket = crc16(key) % BucketSet::N_BITS;
         let digit = |place: u16| b"0123456789abcdef"[usize::from(bucket >> place & 15)];
         let tag = [digit(8), digit(4), digit(0)];
         let prefix = self.0.as_bytes();

@@ -7,48 +7,51 @@ use async_trait::async_trait;
 use crate::{
     engine::{Attempt, Claim, Moment, OwnerId, Released, Request, Standing, error::Result},
     engines::redis::{
-        dialects::foreign_claim::{Shared, Stage, Stake},
+        dialects::foreign_claim::{ForeignClaim, Shared, Stage},
         server::replicas::{Renamed, given_back, renamed_if_spent},
-        wire::{call::Call, refusal::strange, resp::Value},
+        wire::{call::Call, refusal::unexpected, resp::Value},
     },
 };
 
 #[derive(Debug)]
 pub(super) struct PlainClaim {
-    stake: Stake,
+    foreign: ForeignClaim,
     /// Whether the key was busy when it was asked for last.
     was_busy: bool,
 }
 
 impl PlainClaim {
     pub(super) fn new(shared: &Arc<Shared>, request: &Request) -> Self {
-        Self { stake: Stake::new(shared, request, request.owner.to_string()), was_busy: false }
+        Self {
+            foreign: ForeignClaim::new(shared, request, request.owner.to_string()),
+            was_busy: false,
+        }
     }
 
     /// Takes the key if it is free, without a script.
     async fn take_if_free(&mut self, now: Moment) -> Result<Option<Attempt>> {
-        let stake = &mut self.stake;
-        let (ttl, owner) = (stake.ttl_digits(), stake.owner.as_bytes());
-        let call = Call::of(&[b"SET", &stake.lock, owner, b"NX", b"PX", ttl.as_bytes()]);
-        let replies = stake.send(&call, now).await?;
+        let foreign = &mut self.foreign;
+        let (ttl, owner) = (foreign.ttl_digits(), foreign.owner.as_bytes());
+        let call = Call::of(&[b"SET", &foreign.lock, owner, b"NX", b"PX", ttl.as_bytes()]);
+        let replies = foreign.send(&call, now).await?;
         match replies[..] {
-            [Value::Okay] => Ok(Some(stake.granted())),
+            [Value::Okay] => Ok(Some(foreign.granted())),
             [Value::Nil] => {
-                stake.turned_away();
+                foreign.turned_away();
                 Ok(None)
             }
-            _ => Err(strange(&replies)),
+            _ => Err(unexpected(&replies)),
         }
     }
 
     async fn take_or_ask(&mut self, now: Moment) -> Result<Attempt> {
-        if self.stake.stage == Stage::Nothing
+        if self.foreign.stage == Stage::Nothing
             && !self.was_busy
             && let Some(granted) = self.take_if_free(now).await?
         {
             return Ok(granted);
         }
-        let answer = self.stake.ask(now).await?;
+        let answer = self.foreign.ask(now).await?;
         self.was_busy = matches!(answer, Attempt::Busy { .. });
         Ok(answer)
     }
@@ -56,11 +59,11 @@ impl PlainClaim {
 
 impl Renamed for PlainClaim {
     fn is_spent(&mut self) -> &mut bool {
-        &mut self.stake.is_spent
+        &mut self.foreign.is_spent
     }
 
     fn rename(&mut self, owner: OwnerId) {
-        self.stake.owner = owner.to_string();
+        self.foreign.owner = owner.to_string();
     }
 }
 
@@ -70,7 +73,7 @@ impl Claim for PlainClaim {
         renamed_if_spent(self).await?;
         let answer = self.take_or_ask(now).await?;
         if let Attempt::Granted(_) = answer
-            && let Err(error) = self.stake.see_copied(now).await
+            && let Err(error) = self.foreign.see_copied(now).await
         {
             return Err(given_back(self, error).await);
         }
@@ -78,15 +81,15 @@ impl Claim for PlainClaim {
     }
 
     async fn renew(&mut self, now: Moment) -> Result<Standing> {
-        self.stake.renew(now).await
+        self.foreign.renew(now).await
     }
 
     fn set_ttl(&mut self, ttl: Duration) -> bool {
-        self.stake.ttl = ttl;
+        self.foreign.ttl = ttl;
         true
     }
 
     async fn release(&mut self) -> Result<Released> {
-        self.stake.release(&[]).await
+        self.foreign.release(&[]).await
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Plain {
 impl Plain {
     pub(crate) fn new(settings: &Settings) -> Result<Self> {
         let scripts = Scripts { ask: &ASK, renew: &RENEW, release: &RELEASE };
-        let shared = Arc::new(Shared::new(settings, scripts, strange)?);
+        let shared = Arc::new(Shared::new(settings, scripts, unexpected)?);
         Ok(Self { shared, profile: foreign_claim::profile("redis-plain", Wake::Asked, settings) })
     }
 
@@ -49,7 +49,7 @@ impl Engine for Plain {
     }
 }
 
-fn strange(found: &str) -> String {
+fn unexpected(found: &str) -> String {
     match found {
         "native" => {
             "what is stored at the key is a lock of the wrong dialect, the native one; use \

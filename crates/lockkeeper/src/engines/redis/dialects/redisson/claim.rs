@@ -10,14 +10,14 @@ use crate::{
         Attempt, Claim, Moment, OwnerId, Patience, Released, Request, Standing, error::Result,
     },
     engines::redis::{
-        dialects::foreign_claim::{Shared, Stake},
+        dialects::foreign_claim::{ForeignClaim, Shared},
         server::replicas::{Renamed, given_back, renamed_if_spent},
     },
 };
 
 #[derive(Debug)]
 pub(super) struct RedissonClaim {
-    stake: Stake,
+    foreign: ForeignClaim,
     patience: Patience,
     listening: Listening,
     /// Whether it was told that the key is busy, and listens since.
@@ -27,16 +27,16 @@ pub(super) struct RedissonClaim {
 
 impl RedissonClaim {
     pub(super) fn new(shared: &Arc<Shared>, request: &Request, publishes: Publishes) -> Self {
-        let stake = Stake::new(shared, request, holder(request.owner));
-        let listening = Listening::new(shared, channel(&stake.lock));
-        Self { stake, patience: request.patience, listening, is_waiting: false, publishes }
+        let foreign = ForeignClaim::new(shared, request, holder(request.owner));
+        let listening = Listening::new(shared, channel(&foreign.lock));
+        Self { foreign, patience: request.patience, listening, is_waiting: false, publishes }
     }
 
     /// Asks where it listens: a release after the answer is heard.
     async fn listen_and_ask(&mut self, now: Moment) -> Result<Attempt> {
-        let at = self.stake.reach(now).await?;
+        let at = self.foreign.reach(now).await?;
         self.listening.begin(at, now).await;
-        self.stake.ask(now).await
+        self.foreign.ask(now).await
     }
 
     fn wait_no_more(&mut self) {
@@ -46,7 +46,7 @@ impl RedissonClaim {
 
     async fn take_or_ask(&mut self, now: Moment) -> Result<Attempt> {
         if !self.is_waiting {
-            let answer = self.stake.ask(now).await?;
+            let answer = self.foreign.ask(now).await?;
             if self.patience == Patience::Tries || matches!(answer, Attempt::Granted(_)) {
                 return Ok(answer);
             }
@@ -62,11 +62,11 @@ impl RedissonClaim {
 
 impl Renamed for RedissonClaim {
     fn is_spent(&mut self) -> &mut bool {
-        &mut self.stake.is_spent
+        &mut self.foreign.is_spent
     }
 
     fn rename(&mut self, owner: OwnerId) {
-        self.stake.owner = holder(owner);
+        self.foreign.owner = holder(owner);
     }
 }
 
@@ -76,7 +76,7 @@ impl Claim for RedissonClaim {
         renamed_if_spent(self).await?;
         let answer = self.take_or_ask(now).await?;
         if let Attempt::Granted(_) = answer
-            && let Err(error) = self.stake.see_copied(now).await
+            && let Err(error) = self.foreign.see_copied(now).await
         {
             return Err(given_back(self, error).await);
         }
@@ -84,11 +84,11 @@ impl Claim for RedissonClaim {
     }
 
     async fn renew(&mut self, now: Moment) -> Result<Standing> {
-        self.stake.renew(now).await
+        self.foreign.renew(now).await
     }
 
     fn set_ttl(&mut self, ttl: Duration) -> bool {
-        self.stake.ttl = ttl;
+        self.foreign.ttl = ttl;
         true
     }
 
@@ -99,8 +99,8 @@ impl Claim for RedissonClaim {
             Publishes::Both => b"both",
         };
         let [queue, ends] = [b"redisson_lock_queue:", b"redisson_lock_timeout:" as &[u8]]
-            .map(|name| beside(name, &self.stake.lock));
-        self.stake.release(&[self.listening.channel(), told, &queue, &ends]).await
+            .map(|name| beside(name, &self.foreign.lock));
+        self.foreign.release(&[self.listening.channel(), told, &queue, &ends]).await
     }
 
     async fn changed(&mut self) {

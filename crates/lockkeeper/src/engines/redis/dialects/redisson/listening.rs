@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{
     engine::Moment,
     engines::{
-        net::listener::Ear,
+        net::listener::Listener,
         redis::{
             dialects::foreign_claim::Shared,
             wire::{
@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct Listening {
     shared: Arc<Shared>,
     channel: Vec<u8>,
-    ear: Arc<Ear>,
+    listener: Arc<Listener>,
     at: Vec<Arc<Connection>>,
     origin: Origin,
 }
@@ -31,7 +31,7 @@ pub(super) struct Listening {
 impl Listening {
     pub(super) fn new(shared: &Arc<Shared>, channel: Vec<u8>) -> Self {
         let shared = Arc::clone(shared);
-        Self { shared, channel, ear: Arc::default(), at: Vec::new(), origin: Origin::here() }
+        Self { shared, channel, listener: Arc::default(), at: Vec::new(), origin: Origin::here() }
     }
 
     /// Listens at this connection: what is sent there from now on finds the subscription standing. In a
@@ -51,7 +51,7 @@ impl Listening {
         }
         self.end();
         for at in &wanted {
-            at.ears.add(&self.channel, &self.ear);
+            at.listeners.add(&self.channel, &self.listener);
             self.subscribe(at);
         }
         self.at = wanted;
@@ -61,14 +61,14 @@ impl Listening {
     pub(super) fn end(&mut self) {
         for at in std::mem::take(&mut self.at) {
             // In a forked child the connection is the parent's.
-            if !self.origin.is_here() || !at.ears.remove(&self.channel, &self.ear) {
+            if !self.origin.is_here() || !at.listeners.remove(&self.channel, &self.listener) {
                 continue;
             }
             self.send(&at, [b"UNSUBSCRIBE", b"SUNSUBSCRIBE"]);
-            if at.ears.has(&self.channel) {
+            if at.listeners.has(&self.channel) {
                 // Somebody came meanwhile, whose subscription this has ended.
                 self.subscribe(&at);
-                at.ears.tell(&self.channel, b"");
+                at.listeners.tell(&self.channel, b"");
             }
         }
     }
@@ -89,7 +89,7 @@ impl Listening {
     }
 
     pub(super) async fn told(&self) {
-        self.ear.rung().await;
+        self.listener.rung().await;
     }
 
     pub(super) fn channel(&self) -> &[u8] {

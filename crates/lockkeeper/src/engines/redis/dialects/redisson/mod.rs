@@ -59,7 +59,11 @@ impl Redisson {
             usual_ttl: Some(USUAL_TTL),
             ..foreign_claim::profile("redisson", Wake::Told, settings)
         };
-        Ok(Self { shared: Arc::new(Shared::new(settings, scripts, strange)?), profile, publishes })
+        Ok(Self {
+            shared: Arc::new(Shared::new(settings, scripts, unexpected)?),
+            profile,
+            publishes,
+        })
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -77,7 +81,7 @@ impl Engine for Redisson {
     }
 }
 
-fn strange(found: &str) -> String {
+fn unexpected(found: &str) -> String {
     match found {
         "string" => {
             "what is stored at the key is a text, as locks of all other dialects are: the wrong \

@@ -9,7 +9,7 @@ use super::{
     names::Names,
     question::{Asker, Question, TURNS, Way},
     server::Server,
-    server_claim::Stake,
+    server_claim::ServerClaim,
     tally::{Verdict, Vote},
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
         error::{Error, Result},
     },
     engines::{
-        net::join_until::until,
+        net::join_until::join_until,
         redis::wire::{
             call::Call,
             digits::Digits,
@@ -33,7 +33,7 @@ pub(super) struct RedlockClaim {
     request: Request,
     names: Names,
     asker: Asker,
-    stakes: Vec<Stake>,
+    server_claims: Vec<ServerClaim>,
     has_asked: bool,
     /// Whether a majority has confirmed a release, and nothing was asked since.
     is_released: bool,
@@ -47,7 +47,7 @@ impl RedlockClaim {
         Self {
             names: shared.prefix.names(&request.key),
             asker: Asker { owner: hex(request.owner), round: 0 },
-            stakes: shared.servers.iter().map(|_| Stake::default()).collect(),
+            server_claims: shared.servers.iter().map(|_| ServerClaim::default()).collect(),
             has_asked: false,
             is_released: false,
             grant: None,
@@ -58,12 +58,12 @@ impl RedlockClaim {
 
     /// Asks all servers, until a majority has decided.
     async fn ask(&mut self, way: Way, now: Moment) -> (Verdict, Votes) {
-        let Self { shared, names, asker, stakes, .. } = self;
+        let Self { shared, names, asker, server_claims, .. } = self;
         let ttl_ms = millis(self.request.ttl);
         let question = &Question::new(names, &shared.prefix, asker, ttl_ms, way);
-        let votes = stakes.iter_mut().zip(&shared.servers);
-        let votes = votes.map(|(stake, server)| stake.ask(server, question, now));
-        until(votes, |votes| shared.quorum.won(votes)).await
+        let votes = server_claims.iter_mut().zip(&shared.servers);
+        let votes = votes.map(|(server_claim, server)| server_claim.ask(server, question, now));
+        join_until(votes, |votes| shared.quorum.won(votes)).await
     }
 
     /// Finds the fence of a lock that was won, and sees to it that a majority knows it before
@@ -81,7 +81,7 @@ impl RedlockClaim {
         if n_know < quorum.majority {
             let raises = votes.iter().zip(servers);
             let raises = raises.map(|(vote, server)| Box::pin(self.raise(server, vote, last, now)));
-            let (verdict, answers) = until(raises, |answers| quorum.agreed(answers)).await;
+            let (verdict, answers) = join_until(raises, |answers| quorum.agreed(answers)).await;
             if verdict != Verdict::Yes {
                 return Err(self.no_quorum(&answers));
             }
@@ -153,8 +153,8 @@ impl RedlockClaim {
     /// Gives everything back that this attempt has got or may still get, without waiting.
     fn give_back(&mut self, now: Moment) {
         let call = self.asker.release(&self.names.lock);
-        for (stake, server) in self.stakes.iter_mut().zip(&self.shared.servers) {
-            stake.give_back(server, &call, now);
+        for (server_claim, server) in self.server_claims.iter_mut().zip(&self.shared.servers) {
+            server_claim.give_back(server, &call, now);
         }
         self.next_round();
     }
@@ -210,7 +210,8 @@ impl Claim for RedlockClaim {
         let call = &Call::script(&RENEW, &[&self.names.lock], &[&value, ttl.as_bytes()]);
         let answers =
             self.shared.servers.iter().map(|server| Box::pin(self.keep(server, call, now)));
-        let (verdict, answers) = until(answers, |answers| self.shared.quorum.agreed(answers)).await;
+        let (verdict, answers) =
+            join_until(answers, |answers| self.shared.quorum.agreed(answers)).await;
         match verdict {
             Verdict::Yes => Ok(Standing::Held(self.lease())),
             Verdict::No => {
@@ -229,12 +230,13 @@ impl Claim for RedlockClaim {
         let release = &self.asker.release(&self.names.lock);
         let was_granted = self.grant.is_some();
         self.next_round();
-        let Self { shared, names, stakes, .. } = self;
+        let Self { shared, names, server_claims, .. } = self;
         let now = shared.latest();
-        let answers = stakes.iter_mut().zip(&shared.servers);
-        let answers =
-            answers.map(|(stake, server)| stake.release(server, names.slot, release, now));
-        let (verdict, answers) = until(answers, |answers| shared.quorum.confirmed(answers)).await;
+        let answers = server_claims.iter_mut().zip(&shared.servers);
+        let answers = answers
+            .map(|(server_claim, server)| server_claim.release(server, names.slot, release, now));
+        let (verdict, answers) =
+            join_until(answers, |answers| shared.quorum.confirmed(answers)).await;
         if verdict != Verdict::Yes {
             return Err(self.no_quorum(&answers));
         }
@@ -253,7 +255,7 @@ impl Claim for RedlockClaim {
             return Err(request);
         }
         // What a minority has not confirmed was sent to it, and stands before all that follows.
-        self.stakes.iter_mut().for_each(Stake::begin_again);
+        self.server_claims.iter_mut().for_each(ServerClaim::begin_again);
         self.asker = Asker { owner: hex(request.owner), round: 0 };
         self.has_asked = false;
         self.is_released = false;

@@ -14,7 +14,7 @@ use crate::{
         error::{Call, ErrorKind, Result},
     },
     engines::{
-        net::join_until::until,
+        net::join_until::join_until,
         redis::{server::client::Needs, wire::script::Script},
     },
     tools::url::Url,
@@ -108,7 +108,7 @@ impl Shared {
             _ => false,
         };
         let checks = self.servers.iter().map(|server| Box::pin(server.check(now)));
-        let (verdict, answers) = until(checks, |answers| {
+        let (verdict, answers) = join_until(checks, |answers| {
             let refused = answers.iter().any(is_final).then_some(Verdict::No);
             refused.or_else(|| self.quorum.agreed(answers))
         })

@@ -8,7 +8,7 @@ use crate::{
         key::Key,
     },
     engines::redis::wire::{
-        bucket_set::Bits,
+        bucket_set::BucketSet,
         digits::Digits,
         slot::{N_SLOTS, Slot, crc16},
     },
@@ -37,7 +37,7 @@ impl Prefix {
 
     pub(super) fn names(&self, key: &Key) -> Names {
         let lock = [self.0.as_bytes(), key.as_str().as_bytes()].concat();
-        let bucket = crc16(&lock) % Bits::N_BITS;
+        let bucket = crc16(&lock) % BucketSet::N_BITS;
         let counter = self.counter(bucket.into());
         Names { slot: Slot::of(&lock), lock, bucket, counter }
     }

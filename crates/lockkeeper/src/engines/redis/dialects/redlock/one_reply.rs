@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A question to one server. Where one reply is the answer, it needs no future of its own.
-pub(super) enum Step<R: Read> {
+pub(super) enum OneReply<R: Read> {
     Short(Arc<Answer>, Option<R>),
     Long(R::Long),
     Done(Result<R::Output>),
@@ -26,7 +26,7 @@ pub(super) trait Read: Sized + Unpin {
     /// What goes on when one reply was not all.
     type Long: Future<Output = Result<Self::Output>> + Unpin;
 
-    fn read(self, answer: Result<Replies>) -> Step<Self>;
+    fn read(self, answer: Result<Replies>) -> OneReply<Self>;
 }
 
 /// What is seldom needed, in a room of its own.
@@ -36,7 +36,7 @@ pub(super) fn long<'a, T>(rest: impl Future<Output = Result<T>> + Send + 'a) -> 
     Box::pin(rest)
 }
 
-impl<R: Read> Future for Step<R> {
+impl<R: Read> Future for OneReply<R> {
     type Output = Result<R::Output>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

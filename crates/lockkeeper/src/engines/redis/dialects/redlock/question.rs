@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     engine::error::Result,
-    engines::redis::wire::{call::Call, digits::Digits, refusal::strange, resp::Value},
+    engines::redis::wire::{call::Call, digits::Digits, refusal::unexpected, resp::Value},
 };
 
 /// How many turns of a line one grant may serve. A free key is granted so often that more would use
@@ -130,7 +130,7 @@ impl<'a> Question<'a> {
             (Way::Take, [.., Value::Nil, Value::Int(_)]) => Some(Vote::Busy(None)),
             _ => None,
         }
-        .ok_or_else(|| strange(replies))
+        .ok_or_else(|| unexpected(replies))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     RELEASE_MANY,
-    one_reply::{Long, Read, Step, long},
+    one_reply::{Long, OneReply, Read, long},
     question::{Question, SMALLEST_FENCE},
     server::Server,
     tally::Vote,
@@ -15,7 +15,7 @@ use crate::{
         call::Call,
         connection::{Connection, Haste},
         outbox::{Batch, Caller},
-        refusal::{first_error, no_error, strange},
+        refusal::{first_error, no_error, unexpected},
         reply::{Answer, Replies},
         resp::Value,
         slot::Slot,
@@ -23,7 +23,7 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Stake {
+pub(super) struct ServerClaim {
     stage: Stage,
     /// The connection that was asked last.
     at: Option<Arc<Connection>>,
@@ -47,18 +47,18 @@ enum Stage {
     GivenBack,
 }
 
-impl Stake {
+impl ServerClaim {
     /// Asks for the lock.
     pub(super) fn ask<'a>(
         &'a mut self,
         server: &'a Server,
         question: &'a Question<'a>,
         now: Moment,
-    ) -> Step<Asked<'a>> {
+    ) -> OneReply<Asked<'a>> {
         let Some(answer) = self.ask_at_once(server, question, now) else {
-            return Step::Long(long(self.ask_by_all_means(server, question, now)));
+            return OneReply::Long(long(self.ask_by_all_means(server, question, now)));
         };
-        Step::Short(answer, Some(Asked { stake: self, server, question, now }))
+        OneReply::Short(answer, Some(Asked { server_claim: self, server, question, now }))
     }
 
     /// Asks for the lock if there is nothing to see to before.
@@ -131,7 +131,7 @@ impl Stake {
         let replies = server.call(&mut at, slot, &question.numbers(), now).await?;
         let number = replies.last().and_then(Value::as_int);
         let number = number.and_then(|number| u64::try_from(number).ok());
-        let last = number.ok_or_else(|| strange(&replies))?;
+        let last = number.ok_or_else(|| unexpected(&replies))?;
         Ok(self.noted(Vote::Granted(last)))
     }
 
@@ -161,14 +161,14 @@ impl Stake {
         slot: Slot,
         release: &'a Call,
         now: Moment,
-    ) -> Step<Released<'a>> {
+    ) -> OneReply<Released<'a>> {
         if self.stage == Stage::Nothing && self.older.is_empty() {
-            return Step::Done(Ok(false));
+            return OneReply::Done(Ok(false));
         }
         let Some(answer) = self.release_at_once(server, slot, release, now) else {
-            return Step::Long(long(self.release_by_all_means(server, slot, release, now)));
+            return OneReply::Long(long(self.release_by_all_means(server, slot, release, now)));
         };
-        Step::Short(answer, Some(Released { stake: self, server, slot, release, now }))
+        OneReply::Short(answer, Some(Released { server_claim: self, server, slot, release, now }))
     }
 
     /// Forgets a lock that was given back, as far as anybody needs to know.
@@ -240,7 +240,7 @@ impl Stake {
 
 /// Reads what a server that was asked for the lock says.
 pub(super) struct Asked<'a> {
-    stake: &'a mut Stake,
+    server_claim: &'a mut ServerClaim,
     server: &'a Server,
     question: &'a Question<'a>,
     now: Moment,
@@ -250,28 +250,28 @@ impl<'a> Read for Asked<'a> {
     type Output = Vote;
     type Long = Long<'a, Vote>;
 
-    fn read(self, answer: Result<Replies>) -> Step<Self> {
-        let Self { stake, server, question, now } = self;
+    fn read(self, answer: Result<Replies>) -> OneReply<Self> {
+        let Self { server_claim, server, question, now } = self;
         let replies = match answer {
             Ok(replies) if took_nothing(&replies) => {
-                stake.stage = Stage::Nothing;
-                return Step::Long(long(stake.ask_by_all_means(server, question, now)));
+                server_claim.stage = Stage::Nothing;
+                return OneReply::Long(long(server_claim.ask_by_all_means(server, question, now)));
             }
             Ok(replies) => replies,
-            Err(error) => return Step::Done(Err(error)),
+            Err(error) => return OneReply::Done(Err(error)),
         };
         match no_error(replies).and_then(|replies| question.read(&replies)) {
             Ok(Vote::Granted(last)) if last < SMALLEST_FENCE => {
-                Step::Long(long(stake.take_numbers(server, question, now)))
+                OneReply::Long(long(server_claim.take_numbers(server, question, now)))
             }
-            vote => Step::Done(vote.map(|vote| stake.noted(vote))),
+            vote => OneReply::Done(vote.map(|vote| server_claim.noted(vote))),
         }
     }
 }
 
 /// Reads what a server that was told to give the lock back says.
 pub(super) struct Released<'a> {
-    stake: &'a mut Stake,
+    server_claim: &'a mut ServerClaim,
     server: &'a Server,
     slot: Slot,
     release: &'a Call,
@@ -282,17 +282,17 @@ impl<'a> Read for Released<'a> {
     type Output = bool;
     type Long = Long<'a, bool>;
 
-    fn read(self, answer: Result<Replies>) -> Step<Self> {
-        let Self { stake, server, slot, release, now } = self;
+    fn read(self, answer: Result<Replies>) -> OneReply<Self> {
+        let Self { server_claim, server, slot, release, now } = self;
         match answer {
             Ok(replies) if first_error(&replies).is_some() => {
-                Step::Long(long(stake.release_by_all_means(server, slot, release, now)))
+                OneReply::Long(long(server_claim.release_by_all_means(server, slot, release, now)))
             }
             Ok(replies) => {
-                stake.stage = Stage::Nothing;
-                Step::Done(Ok(had_it(&replies)))
+                server_claim.stage = Stage::Nothing;
+                OneReply::Done(Ok(had_it(&replies)))
             }
-            Err(error) => Step::Done(Err(error)),
+            Err(error) => OneReply::Done(Err(error)),
         }
     }
 }

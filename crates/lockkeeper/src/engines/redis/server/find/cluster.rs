@@ -7,7 +7,7 @@ use crate::{
         server::handshake::Hello,
         wire::{
             call::Call,
-            refusal::{first_error, no_error, strange},
+            refusal::{first_error, no_error, unexpected},
             resp::Value,
         },
     },
@@ -25,13 +25,13 @@ pub(crate) async fn ask(hello: &Hello, node: &Host) -> Result<Found> {
         ));
     }
     let replies = no_error(replies)?;
-    let [info, Value::List(ranges)] = &replies[..] else { return Err(strange(&replies)) };
+    let [info, Value::List(ranges)] = &replies[..] else { return Err(unexpected(&replies)) };
     let info = info.as_text().unwrap_or_default();
     if !info.contains("cluster_state:ok") {
         // It would answer every command so. Another node may be better off.
         return Err(Error::new(ErrorKind::Unreachable, "CLUSTERDOWN, too many nodes are gone"));
     }
-    read(ranges, node).ok_or_else(|| strange(&replies))
+    read(ranges, node).ok_or_else(|| unexpected(&replies))
 }
 
 fn read(ranges: &[Value], asked: &Host) -> Option<Found> {

@@ -7,7 +7,7 @@ use crate::{
         server::handshake::Hello,
         wire::{
             call::Call,
-            refusal::{no_error, strange},
+            refusal::{no_error, unexpected},
             resp::Value,
         },
     },
@@ -59,10 +59,10 @@ pub(crate) async fn ask(
     }
     let replies = no_error(replies)?;
     let [address, fields, Value::List(others), ..] = &replies[..] else {
-        return Err(strange(&replies));
+        return Err(unexpected(&replies));
     };
     let primary = primary_in(&[address.clone(), fields.clone()]);
-    let (host, term) = primary.ok_or_else(|| strange(&replies))?;
+    let (host, term) = primary.ok_or_else(|| unexpected(&replies))?;
     // A sentinel that was cut off for a while may name one that is not primary any more.
     drop(server.open(&host, "").await?);
     let table = Table::of_one(host);

@@ -36,7 +36,7 @@ const MOST: usize = 9;
 pub(crate) const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Sees to it that every known sentinel is listened to.
-pub(crate) fn keep(shared: &Arc<Shared>, home: &Handle) {
+pub(crate) fn keep(shared: &Arc<Shared>, own_runtime: &Handle) {
     let Kind::Sentinel { .. } = shared.kind else { return };
     let mut state = locked(&shared.state);
     let mut watches = std::mem::take(&mut state.watches);
@@ -44,7 +44,7 @@ pub(crate) fn keep(shared: &Arc<Shared>, home: &Handle) {
     for guide in state.guides.iter().take(MOST) {
         if !watches.iter().any(|(known, _)| known == guide) {
             let (shared, sentinel) = (Arc::clone(shared), guide.clone());
-            let task = home.spawn(async move {
+            let task = own_runtime.spawn(async move {
                 // Whatever the trouble is, it shows again when the way is asked for.
                 let _ = listen(&shared, &sentinel).await;
             });

@@ -16,7 +16,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 
 use self::state::{Stage, State};
 use super::{
-    bucket_set::Bits,
+    bucket_set::BucketSet,
     call::Call,
     outbox::{Batch, Caller, Outbox, Release},
     reply::{Answer, Reply},
@@ -27,7 +27,7 @@ use crate::{
         Moment,
         error::{Error, Result},
     },
-    engines::net::listener::Ears,
+    engines::net::listener::Listeners,
     tools::{
         sync::{is_unattended, keep_waker, locked, wake},
         url::Host,
@@ -46,9 +46,9 @@ pub(crate) struct Connection {
     pub(crate) host: Host,
     /// The channel of this connection alone, on which claims are told of their grants.
     pub(crate) channel: String,
-    pub(crate) ears: Ears,
+    pub(crate) listeners: Listeners,
     /// Which fence counters have been lifted to the server's time since this connection stands.
-    pub(crate) lifted: Bits,
+    pub(crate) lifted: BucketSet,
     purpose: Use,
     /// When the oldest call was sent that is not answered, in nanoseconds; [`NONE`] if all are, and
     /// [`UNFIT`] when there shall be no more. Kept beside the state, so that looking is free.
@@ -96,9 +96,9 @@ pub(crate) enum Work {
 impl Connection {
     pub(crate) fn new(host: Host, channel: String, purpose: Use) -> Self {
         let state = State::default();
-        let (ears, lifted) = (Ears::default(), Bits::default());
+        let (listeners, lifted) = (Listeners::default(), BucketSet::default());
         let oldest = AtomicU64::new(NONE);
-        Self { host, channel, ears, lifted, purpose, oldest, state: Mutex::new(state) }
+        Self { host, channel, listeners, lifted, purpose, oldest, state: Mutex::new(state) }
     }
 
     /// Sends a call, now or together with others.
@@ -308,7 +308,7 @@ impl Connection {
         for pending in pending {
             pending.callers().into_iter().for_each(|caller| caller.answer.fail(why.echo()));
         }
-        self.ears.tell_the_end();
+        self.listeners.tell_the_end();
     }
 }
 

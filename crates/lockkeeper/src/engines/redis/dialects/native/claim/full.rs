@@ -19,7 +19,7 @@ use crate::{
             connection::Connection,
             digits::Digits,
             hex::hex,
-            refusal::{first_error, no_error, strange},
+            refusal::{first_error, no_error, unexpected},
             resp::Value,
         },
     },
@@ -80,7 +80,7 @@ impl NativeClaim {
         if must_lift {
             at.lifted.add(self.names.bucket);
         }
-        let [.., set, Value::Int(last)] = &replies[..] else { return Err(strange(&replies)) };
+        let [.., set, Value::Int(last)] = &replies[..] else { return Err(unexpected(&replies)) };
         match set {
             Value::Nil => {
                 self.stage = Stage::Nothing;
@@ -89,7 +89,7 @@ impl NativeClaim {
             // Only where there is one server: by the clock, none is so small.
             Value::Okay if *last < SMALLEST_FENCE => self.take_numbers(now).await.map(Some),
             Value::Okay => Ok(Some(self.granted(*last))),
-            _ => Err(strange(&replies)),
+            _ => Err(unexpected(&replies)),
         }
     }
 
@@ -109,14 +109,14 @@ impl NativeClaim {
                 return Ok(None);
             }
             [Value::Okay] => {}
-            _ => return Err(strange(&replies)),
+            _ => return Err(unexpected(&replies)),
         }
         let granted_at = self.at.clone();
         let count = Call::script(&COUNT, &[&self.names.counter().concat()], &[]);
         let replies = self.call(&count, now).await?;
         // It is there that replicas are to be waited for.
         self.at = granted_at;
-        let last = number(&replies).ok_or_else(|| strange(&replies))?;
+        let last = number(&replies).ok_or_else(|| unexpected(&replies))?;
         Ok(Some(self.granted(last)))
     }
 
@@ -128,7 +128,7 @@ impl NativeClaim {
         let replies = self.call(&call, now).await?;
         match &replies[..] {
             [_, Value::Int(last)] => Ok(self.granted(*last)),
-            _ => Err(strange(&replies)),
+            _ => Err(unexpected(&replies)),
         }
     }
 
@@ -177,7 +177,7 @@ impl NativeClaim {
         let (lock, owner) = (self.names.lock().to_vec(), self.owner);
         let alone = Call::script(&RELEASE_ALONE, &[&lock], &[&owner]);
         let replies = self.call(&alone, now).await?;
-        let released = number(&replies).ok_or_else(|| strange(&replies))?;
+        let released = number(&replies).ok_or_else(|| unexpected(&replies))?;
         if released == 1 || released == 0 && self.n_asks == 0 {
             return Ok(released);
         }
@@ -190,7 +190,7 @@ impl NativeClaim {
             replies = self.call(&even, now).await?;
         }
         let replies = no_error(replies)?;
-        number(&replies).ok_or_else(|| strange(&replies))
+        number(&replies).ok_or_else(|| unexpected(&replies))
     }
 
     /// Makes an attempt as well as it can be done; the common way may have been tried before.
@@ -227,7 +227,7 @@ impl NativeClaim {
             let mut call = Call::new();
             self.add_release(&mut call);
             let replies = self.call(&call, now).await?;
-            number(&replies).ok_or_else(|| strange(&replies))?
+            number(&replies).ok_or_else(|| unexpected(&replies))?
         };
         Ok(self.released(released))
     }

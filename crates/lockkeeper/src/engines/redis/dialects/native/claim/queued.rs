@@ -22,7 +22,7 @@ use crate::{
             connection::{Connection, Haste},
             digits::Digits,
             hex::millis,
-            refusal::{code, first_error, strange},
+            refusal::{code, first_error, unexpected},
             reply::Answer,
             resp::Value,
         },
@@ -61,7 +61,8 @@ impl NativeClaim {
     /// The same for a key that is known to be contended, if that can be done right now.
     pub(super) fn ask_at_once(&mut self, now: Moment) -> bool {
         let slot = self.names.slot;
-        let Some(at) = self.shared.client.at_hand_again(&mut self.familiar, slot, now) else {
+        let Some(at) = self.shared.client.at_hand_again(&mut self.last_connection, slot, now)
+        else {
             return false;
         };
         self.note_ask(&at, now);
@@ -168,7 +169,7 @@ impl NativeClaim {
         match answer.split_once(' ').unwrap_or((answer, "")) {
             (how @ ("granted" | "kept"), last) => {
                 let fence = last.parse().ok().and_then(first_fence);
-                let fence = fence.ok_or_else(|| strange(replies))?;
+                let fence = fence.ok_or_else(|| unexpected(replies))?;
                 self.stage = Stage::Holds;
                 // The script lifts what nobody has lifted; but a redirection may have led it elsewhere.
                 if self.at.as_ref().is_some_and(|asked| std::ptr::eq(&**asked, at)) {
@@ -191,7 +192,7 @@ impl NativeClaim {
             ("strange", _) => Err(Error::refused(
                 "what is stored at the key is not a lock of ours; use another key or prefix",
             )),
-            _ => Err(strange(replies)),
+            _ => Err(unexpected(replies)),
         }
     }
 
@@ -212,7 +213,7 @@ impl NativeClaim {
     /// is on the safe side. One that says nothing about that ask is old.
     fn heard(&self, now: Moment) -> Option<Grant> {
         let left = self.place().checked_sub(now.since(self.asked_at))?;
-        let fence = self.ear.as_ref()?.read(|message| {
+        let fence = self.listener.as_ref()?.read(|message| {
             // As `tell.lua` packs it.
             let (ask, last) = (message.get(33..39)?, message.get(39..)?.try_into().ok()?);
             first_fence(u64::from_le_bytes(last)).filter(|_| *ask == self.ask_number())
@@ -226,15 +227,15 @@ impl NativeClaim {
             Some(known) if Arc::ptr_eq(known, at) => {}
             _ => {
                 self.listen_nowhere();
-                at.ears.add(&self.owner, self.ear.get_or_insert_default());
+                at.listeners.add(&self.owner, self.listener.get_or_insert_default());
                 self.listens_at = Some(Arc::clone(at));
             }
         }
     }
 
     pub(super) fn listen_nowhere(&mut self) {
-        if let (Some(at), Some(ear)) = (self.listens_at.take(), &self.ear) {
-            at.ears.remove(&self.owner, ear);
+        if let (Some(at), Some(listener)) = (self.listens_at.take(), &self.listener) {
+            at.listeners.remove(&self.owner, listener);
         }
     }
 }

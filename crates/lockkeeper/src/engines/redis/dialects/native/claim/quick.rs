@@ -28,7 +28,8 @@ impl NativeClaim {
     /// Asks for the key as if it were free, without a script, if that can be done right now.
     pub(super) fn take_at_once(&mut self, now: Moment) -> bool {
         let slot = self.names.slot;
-        let Some(at) = self.shared.client.at_hand_again(&mut self.familiar, slot, now) else {
+        let Some(at) = self.shared.client.at_hand_again(&mut self.last_connection, slot, now)
+        else {
             return false;
         };
         if self.shared.client.is_single() && !at.lifted.has(self.names.bucket) {
@@ -95,7 +96,7 @@ impl NativeClaim {
             return false;
         }
         let now = client.latest();
-        let Some(at) = client.at_hand_again(&mut self.familiar, self.names.slot, now) else {
+        let Some(at) = client.at_hand_again(&mut self.last_connection, self.names.slot, now) else {
             return false;
         };
         let how = self.releasing_at(&at);

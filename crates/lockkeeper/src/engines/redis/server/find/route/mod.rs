@@ -22,7 +22,7 @@ use crate::{
         error::{Error, ErrorKind, Result},
     },
     engines::{
-        net::{own_runtime::Home, together::first_good},
+        net::{own_runtime::OwnRuntime, together::first_good},
         redis::{
             server::{connections::Switchboard, handshake::Hello},
             wire::{
@@ -47,7 +47,7 @@ const FRESH_FOR: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Route {
-    home: Arc<Home>,
+    own_runtime: Arc<OwnRuntime>,
     shared: Arc<Shared>,
 }
 
@@ -115,7 +115,7 @@ impl Route {
         hello: Hello,
         kind: Kind,
         switchboards: Vec<Switchboard>,
-        home: Arc<Home>,
+        own_runtime: Arc<OwnRuntime>,
     ) -> Self {
         let state = State {
             table: None,
@@ -131,7 +131,7 @@ impl Route {
         };
         let shared =
             Arc::new(Shared { seeds, hello, kind, switchboards, state: Mutex::new(state) });
-        Self { home, shared }
+        Self { own_runtime, shared }
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
@@ -148,8 +148,8 @@ impl Route {
             state.watched_at = now;
         }
         drop(state);
-        if is_watch_due && let Ok(home) = self.home.handle() {
-            watch::keep(&self.shared, &home);
+        if is_watch_due && let Ok(own_runtime) = self.own_runtime.handle() {
+            watch::keep(&self.shared, &own_runtime);
         }
         if is_stale {
             // Nobody waits for it: what was wrong is known already. Trouble will show again.
@@ -200,7 +200,7 @@ impl Route {
 
     /// The search that is under way, or a new one.
     fn search(&self, now: Moment) -> Result<Arc<Search>> {
-        let home = self.home.handle()?;
+        let own_runtime = self.own_runtime.handle()?;
         let mut state = locked(&self.shared.state);
         if let Some((search, _)) = &state.search
             && now.since(search.started_at) < search.lasts()
@@ -216,8 +216,8 @@ impl Route {
         let n_at_once = if self.is_cluster() { MOST_AT_ONCE } else { state.guides.len() };
         let guides = state.next_guides(n_at_once);
         let (shared, ending) = (Arc::clone(&self.shared), Ending(Arc::clone(&search)));
-        // At home, because a caller may go away and others wait as well.
-        let task = home.spawn(async move {
+        // On our own runtime, because a caller may go away and others wait as well.
+        let task = own_runtime.spawn(async move {
             let found = shared.find(guides, now).await;
             *locked(&ending.0.error) = found.map(|found| shared.take(found)).err();
             drop(ending);

@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     LineRecord,
-    errand::{steward::Steward, unconfirmed::Partings},
+    errand::{steward::Steward, unconfirmed::Unconfirmed},
     seat::{Terms, Wish},
 };
 use crate::{
@@ -33,7 +33,7 @@ const KEPT_LINES: usize = 1024;
 
 /// What everything made from one [`Locks`] shares.
 #[derive(Debug)]
-pub(crate) struct House {
+pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) profile: Profile,
     /// Where the locks are, as the URL says it.
@@ -43,7 +43,7 @@ pub(crate) struct House {
     pub(crate) clock: Clock,
     pub(crate) alarms: Alarms,
     pub(crate) steward: Steward,
-    pub(crate) partings: Partings,
+    pub(crate) unconfirmed: Unconfirmed,
     pub(crate) observers: Observers,
     pub(crate) lines: Lines,
     pub(crate) numbers: Numbers,
@@ -82,7 +82,7 @@ impl Numbers {
     }
 }
 
-impl House {
+impl Core {
     /// A request of a claim of its own.
     pub(crate) fn request(&self, key: &Key, wish: &Wish) -> Request {
         let terms = wish.terms(self);
@@ -153,7 +153,7 @@ pub(crate) fn refused_after_fork() -> Error {
     Error::refused("these locks were opened before a fork; connect again in the child")
 }
 
-impl Drop for House {
+impl Drop for Core {
     fn drop(&mut self) {
         if self.is_this_process() {
             return;
@@ -162,6 +162,6 @@ impl Drop for House {
         let lines = self.lines.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         fork::leave(std::mem::take(lines));
         fork::leave(Arc::clone(&self.engine));
-        self.partings.leave();
+        self.unconfirmed.leave();
     }
 }
