@@ -35,7 +35,7 @@ impl Won {
 
 /// One claim and the name it has in reports.
 pub(super) struct Contender<'a> {
-    room: &'a Room<'a>,
+    pub(super) room: &'a Room<'a>,
     pub(super) name: &'static str,
     pub(super) claim: Box<dyn Claim>,
 }
@@ -117,6 +117,11 @@ impl<'a> Contender<'a> {
         }
     }
 
+    /// Whether the claim would serve another request.
+    pub(super) fn is_reusable(&mut self) -> bool {
+        self.claim.quick().is_some_and(|quick| quick.is_reusable())
+    }
+
     /// Releases, and must not be told that the lock was not its own.
     pub(super) async fn releases(&mut self) -> Finding {
         match self.is_released().await? {
@@ -131,7 +136,10 @@ impl<'a> Contender<'a> {
     /// Releases, and answers what it was told.
     pub(super) async fn is_released(&mut self) -> Finding<Released> {
         let what = format!("the release by {}", self.name);
-        Ok(self.room.within(self.room.limit(), &what, self.claim.release()).await??)
+        Ok(self
+            .room
+            .within(self.room.limit(), &what, self.claim.release(self.room.clock.now()))
+            .await??)
     }
 
     /// Listens until told to ask again.

@@ -17,35 +17,40 @@
 //! 10. What the profile promises is kept, and nothing is promised that is not.
 //!
 //! The futures of a claim are polled by whoever drives them: the caller's task, a thread without
-//! any runtime, or the steward's thread. An engine that needs a reactor brings its own.
+//! any runtime, or the steward's thread; [`poller`] says which. An engine that needs a reactor brings its own.
 //!
 //! They may also be dropped at any await, and the same or another call made next: a caller goes
 //! away, or the answer of an engine that [answers later](Answers::Later) takes longer than
 //! [`answer_within`](crate::LocksBuilder::answer_within). Such a call got no answer, and may have
 //! been carried out or not: rules 2 and 4 say what holds then.
 
+mod alert;
 pub(crate) mod error;
 pub mod event;
 mod inspect;
 pub(crate) mod key;
 mod moment;
+mod poller;
 mod profile;
+mod quick;
 
-use std::{
-    fmt,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use self::{error::Result, key::Key};
 pub use self::{
+    alert::Alert,
     inspect::{Inspector, Listed, Party, Who},
     moment::Moment,
-    profile::{Answers, Expiry, Fairness, Fencing, Profile, Reach, Wake},
+    poller::{Poller, poller},
+    profile::{Answers, Expiry, Fairness, Fencing, Profile, Reach, Tells, Wake},
+    quick::Quick,
 };
+pub(crate) use self::{
+    alert::Alerted,
+    poller::{Blocks, unattended},
+};
+use self::{error::Result, key::Key};
 
 /// A place where locks live.
 pub trait Engine: Send + Sync + fmt::Debug + 'static {
@@ -74,18 +79,6 @@ pub trait Claim: Send + fmt::Debug {
     /// Asks for the lock: a whole answer, without waiting for others.
     async fn attempt(&mut self, now: Moment) -> Result<Attempt>;
 
-    /// Sends an attempt the quick way, if there is one right now: a single question, to which
-    /// [`poll_attempt`](Self::poll_attempt) has the answer, and no future on the heap.
-    fn send_attempt(&mut self, _now: Moment) -> bool {
-        false
-    }
-
-    /// The answer to what was sent the quick way; `None` if that did not do, and it takes an
-    /// [`attempt`](Self::attempt) to know. Whoever gives up waiting may go on with any other call.
-    fn poll_attempt(&mut self, _context: &mut Context<'_>) -> Poll<Result<Option<Attempt>>> {
-        Poll::Ready(Ok(None))
-    }
-
     /// Makes the lease last longer, or says that it is gone. Never takes anew.
     async fn renew(&mut self, now: Moment) -> Result<Standing>;
 
@@ -97,37 +90,20 @@ pub trait Claim: Send + fmt::Debug {
     }
 
     /// Unlocks, or leaves the queue. Works in any state, any number of times, and only on our own.
-    async fn release(&mut self) -> Result<Released>;
-
-    /// Sends the release of a lock that is held the quick way, as [`send_attempt`](Self::send_attempt)
-    /// does.
-    fn send_release(&mut self) -> bool {
-        false
-    }
-
-    /// The answer to a release that was sent the quick way; `None` if that did not do, and it takes a
-    /// [`release`](Self::release) to know.
-    fn poll_release(&mut self, _context: &mut Context<'_>) -> Poll<Result<Option<Released>>> {
-        Poll::Ready(Ok(None))
-    }
+    async fn release(&mut self, now: Moment) -> Result<Released>;
 
     /// Ends when it is worth asking again: our turn may have come, or our place is gone.
     async fn changed(&mut self) {
         std::future::pending::<()>().await;
     }
 
-    /// Whether it can serve another request for the same key, as things stand.
-    fn begins_again(&self) -> bool {
-        false
-    }
+    /// Hands over what to raise when a hold should be looked at, before the first attempt; only for an
+    /// engine whose profile says that it [tells](Profile::tells).
+    fn watched(&mut self, _alert: Alert) {}
 
-    /// Takes up another request for the same key, as a new claim would: keys that are wanted again and
-    /// again need not be looked at anew each time.
-    ///
-    /// # Errors
-    /// With the request, if it cannot do that.
-    fn begin_again(&mut self, request: Request) -> Result<(), Request> {
-        Err(request)
+    /// The quick way of this claim, if it has one.
+    fn quick(&mut self) -> Option<&mut dyn Quick> {
+        None
     }
 
     /// A duplicate of the descriptor that holds the lock in the kernel, where there is one: while

@@ -18,12 +18,16 @@ pub struct Profile {
     pub fencing: Fencing,
     /// How a waiter learns that its turn has come.
     pub wake: Wake,
+    /// How a holder learns that its lock is gone.
+    pub tells: Tells,
     /// Whether asking and releasing need to wait for anybody.
     pub answers: Answers,
     /// The ttl that others who share its locks use, for locks that ask for none.
     pub usual_ttl: Option<Duration>,
     /// The promise in plain words.
     pub promise: &'static str,
+    /// What breaks the promise, in plain words.
+    pub broken_by: &'static str,
 }
 
 impl Profile {
@@ -36,9 +40,11 @@ impl Profile {
             fairness: Fairness::None,
             fencing: Fencing::None,
             wake: Wake::Asked,
+            tells: Tells::AtRenewal,
             answers: Answers::Later,
             usual_ttl: None,
             promise: "",
+            broken_by: "",
         }
     }
 }
@@ -93,6 +99,15 @@ pub enum Wake {
     Asked,
     /// It is told.
     Told,
+}
+
+/// How a holder learns that its lock is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tells {
+    /// At the next renewal or check, or when the lease is over.
+    AtRenewal,
+    /// As soon as the engine knows: it raises an [`Alert`](super::Alert).
+    Unasked,
 }
 
 /// Whether the calls of a claim need to wait for anybody.

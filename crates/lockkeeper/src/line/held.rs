@@ -57,6 +57,8 @@ pub(crate) struct Held {
 struct Keep {
     claim: Hands,
     renew_at: Moment,
+    /// The engine raised an alert during a renewal, which may have looked before that: another follows.
+    renew_again: bool,
 }
 
 /// Whose hands the claim is in.
@@ -99,7 +101,7 @@ impl Held {
             lost: Flag::default(),
             asked_back: Flag::default(),
             released: Flag::default(),
-            keep: Mutex::new(Keep { claim: Hands::Ours(claim), renew_at }),
+            keep: Mutex::new(Keep { claim: Hands::Ours(claim), renew_at, renew_again: false }),
         });
         let mut keep = locked(&held.keep);
         if let Err(error) = held.watch(&keep, sent_at)
@@ -263,6 +265,16 @@ impl Held {
         self.next_due(&keep)
     }
 
+    /// The engine says that the hold should be looked at: it is [due](Self::due) for a renewal.
+    pub(crate) fn renew_now(&self, now: Moment) {
+        let mut keep = locked(&self.keep);
+        match keep.claim {
+            Hands::Ours(_) => keep.renew_at = now,
+            Hands::Renewal { .. } => keep.renew_again = true,
+            Hands::GivenBack(_) | Hands::Nobody => {}
+        }
+    }
+
     /// A renewal came back with a longer lease. Gives the claim back if it is to be released.
     pub(crate) fn renewed(
         self: &Arc<Self>,
@@ -280,7 +292,8 @@ impl Held {
         }
         let (ends_at, renew_at) = terms_of(lease, sent_at);
         self.ends_at.store(ends_at.as_nanos(), Ordering::Release);
-        keep.renew_at = renew_at;
+        let again = std::mem::take(&mut keep.renew_again);
+        keep.renew_at = if again { sent_at } else { renew_at };
         keep.claim = Hands::Ours(claim);
         // It was watched before, so the thread is there and this cannot fail.
         let _ = self.watch(&keep, sent_at);

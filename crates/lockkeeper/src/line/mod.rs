@@ -5,6 +5,7 @@
 //! has been kept from other processes for long enough. That is what makes a hot key cheap.
 
 pub(crate) mod acquire;
+mod alert;
 pub(crate) mod core;
 pub(crate) mod errand;
 mod give_up;
@@ -200,8 +201,8 @@ impl Line {
     }
 
     /// Keeps a claim that was given back for the next request, if it is any good for that.
-    pub(crate) fn keep_spare(&self, claim: Box<dyn Claim>) {
-        let unwanted = match calling(|| claim.begins_again()) {
+    pub(crate) fn keep_spare(&self, mut claim: Box<dyn Claim>) {
+        let unwanted = match calling(|| claim.quick().is_some_and(|quick| quick.is_reusable())) {
             Ok(true) => locked(&self.record.state).spare.replace(claim),
             Ok(false) | Err(_) => Some(claim),
         };
@@ -349,6 +350,7 @@ impl LineRecord {
             was_late: false,
             errand: None,
             handoff: None,
+            is_alerted: false,
         };
         let (limit, next_check) = (Limit::default(), NextCheck::default());
         Self { key, state: Mutex::new(state), limit, next_check }
@@ -358,6 +360,19 @@ impl LineRecord {
     pub(crate) fn held(&self) -> Option<Arc<Held>> {
         match &locked(&self.state).stage {
             Stage::Held(tenure) => Some(Arc::clone(&tenure.held)),
+            Stage::Idle | Stage::Closed | Stage::Asking => None,
+        }
+    }
+
+    /// The hold of the task that has its turn, and whether the engine has said since the last look that it
+    /// should be looked at. An alert that finds no hold is kept: the grant may be on its way.
+    fn held_and_alert(&self) -> Option<(Arc<Held>, bool)> {
+        let mut state = locked(&self.state);
+        match &state.stage {
+            Stage::Held(tenure) => {
+                let held = Arc::clone(&tenure.held);
+                Some((held, std::mem::take(&mut state.is_alerted)))
+            }
             Stage::Idle | Stage::Closed | Stage::Asking => None,
         }
     }
@@ -389,7 +404,12 @@ impl Watched for LineRecord {
     fn look(self: Arc<Self>, now: Moment) -> Next {
         let limit = self.limit.look(now);
         limit.waker.into_iter().for_each(wake);
-        let hold = self.held().map_or(Moment::NEVER, |held| held.due(now));
+        let hold = self.held_and_alert().map_or(Moment::NEVER, |(held, is_alerted)| {
+            if is_alerted {
+                held.renew_now(now);
+            }
+            held.due(now)
+        });
         match limit.next.min(hold) {
             // A renewal may have the hold in hands, and has the line watched again when it is through.
             Moment::NEVER if self.held().is_some() => Next::WhenEntered,

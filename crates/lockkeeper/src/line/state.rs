@@ -30,6 +30,8 @@ pub(super) struct State {
     pub(super) errand: Option<Waker>,
     /// The errand that waits for us, while it is driven by one of us.
     pub(super) handoff: Option<Arc<Handoff>>,
+    /// The engine said that a hold should be looked at, and nobody has looked since.
+    pub(super) is_alerted: bool,
 }
 
 /// What the engine last said about this key, as far as it concerns those who wait.

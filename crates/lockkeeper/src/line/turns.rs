@@ -113,8 +113,13 @@ impl Line {
         let word = std::mem::replace(&mut state.word, Word::Busy);
         state.was_late = false;
         let before = std::mem::replace(&mut state.stage, Stage::Held(tenure));
+        let was_alerted = state.is_alerted;
         let wakers = state.begin_turn(clock);
         drop(state);
+        if was_alerted {
+            // The alert came before the hold, which is looked at now. It is watched, so this cannot fail.
+            let _ = self.core.alarms.watch_hold(&self.record, sent_at, sent_at);
+        }
         drop((before, word));
         let (key, fence) = (self.key(), grant.fence);
         self.core.observers.tell(&match pass_on_until {

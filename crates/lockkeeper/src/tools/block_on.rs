@@ -10,7 +10,7 @@ use std::{
     thread::{self, Thread},
 };
 
-use super::sync::Blocks;
+use crate::engine::Blocks;
 
 /// Blocks this thread until the future is ready. Any future will do that needs no particular
 /// runtime; all of this crate's are such.

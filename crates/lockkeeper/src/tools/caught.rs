@@ -46,8 +46,8 @@ impl Claim for Broken {
         Err(Error::new(ErrorKind::Other, "an earlier call of the engine panicked"))
     }
 
-    async fn release(&mut self) -> Result<Released> {
-        self.0.release().await
+    async fn release(&mut self, now: Moment) -> Result<Released> {
+        self.0.release(now).await
     }
 }
 

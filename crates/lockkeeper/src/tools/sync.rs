@@ -1,8 +1,6 @@
-//! Small tools: a mutex that outlives a panic, a flag that can be awaited, and what a future may want to
-//! know of the one who polls it.
+//! Small tools: a mutex that outlives a panic, and a flag that can be awaited.
 
 use std::{
-    cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
@@ -21,52 +19,6 @@ use super::{
 /// valid between any two statements, and a lock library must go on releasing.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-thread_local! {
-    static N_BLOCKS: Cell<u32> = const { Cell::new(0) };
-    static IS_UNATTENDED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// While it lives, this thread stands still until a future is ready, and no runtime goes on here.
-#[derive(Debug)]
-pub(crate) struct Blocks;
-
-impl Blocks {
-    pub(crate) fn begin() -> Self {
-        N_BLOCKS.set(N_BLOCKS.get() + 1);
-        Self
-    }
-}
-
-impl Drop for Blocks {
-    fn drop(&mut self) {
-        N_BLOCKS.set(N_BLOCKS.get() - 1);
-    }
-}
-
-/// Whether this thread blocks: then nothing must be left to the runtime it may belong to.
-pub(crate) fn blocks() -> bool {
-    N_BLOCKS.get() > 0
-}
-
-/// Does something for which nobody waits: no waker that it is given wakes anybody.
-pub(crate) fn unattended<T>(work: impl FnOnce() -> T) -> T {
-    struct Before(bool);
-
-    impl Drop for Before {
-        fn drop(&mut self) {
-            IS_UNATTENDED.set(self.0);
-        }
-    }
-
-    let _before = Before(IS_UNATTENDED.replace(true));
-    work()
-}
-
-/// Whether what is done now is [unattended].
-pub(crate) fn is_unattended() -> bool {
-    IS_UNATTENDED.get()
 }
 
 /// Wakes a task. Its waker may be anybody's code: a panic in there is no matter of whoever wakes, and has

@@ -171,8 +171,8 @@ impl Claim for DistantClaim {
         self.claim.set_ttl(ttl)
     }
 
-    async fn release(&mut self) -> Result<Released> {
-        self.wire.releases.carry(self.claim.release()).await
+    async fn release(&mut self, now: Moment) -> Result<Released> {
+        self.wire.releases.carry(self.claim.release(now)).await
     }
 
     async fn changed(&mut self) {

@@ -30,7 +30,7 @@ impl<E: Engine + Clone> Lab for Desk<E> {
     }
 
     async fn take_away(&self, key: &Key) -> Ability {
-        self.wired.memory.take_away(key);
+        self.wired.take_away(key);
         Ability::Yes(())
     }
 

@@ -13,7 +13,7 @@ use lockkeeper::{
     ErrorKind, Guard, LONGEST_TTL, Lock, Locks, Result,
     blocking::block_on,
     clock::Clock,
-    engine::{Attempt, Claim, Engine, Moment, Profile, Released, Request, Standing},
+    engine::{Attempt, Claim, Engine, Moment, Profile, Quick, Released, Request, Standing},
     engines::memory::Memory,
 };
 
@@ -67,17 +67,23 @@ impl Claim for ReusedClaim {
         self.0.renew(now).await
     }
 
-    async fn release(&mut self) -> Result<Released> {
-        self.0.release().await
+    async fn release(&mut self, now: Moment) -> Result<Released> {
+        self.0.release(now).await
     }
 
-    fn begins_again(&self) -> bool {
-        true
+    fn quick(&mut self) -> Option<&mut dyn Quick> {
+        Some(self)
     }
 
     #[cfg(unix)]
     fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {
         panic!("on purpose")
+    }
+}
+
+impl Quick for ReusedClaim {
+    fn is_reusable(&self) -> bool {
+        true
     }
 }
 

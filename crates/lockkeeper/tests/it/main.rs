@@ -27,6 +27,7 @@ mod runtimes;
 mod several;
 mod terms;
 mod threads;
+mod told;
 mod tools;
 mod turns;
 mod waits;

@@ -12,7 +12,9 @@ use std::{
 use async_trait::async_trait;
 use lockkeeper::{
     ErrorKind, Locks, Loss, Result,
-    engine::{Answers, Attempt, Claim, Engine, Moment, Profile, Released, Request, Standing},
+    engine::{
+        Answers, Attempt, Claim, Engine, Moment, Profile, Quick, Released, Request, Standing,
+    },
     engines::memory::Memory,
 };
 
@@ -112,11 +114,22 @@ impl Claim for PanickyClaim {
         self.claim.renew(now).await
     }
 
-    async fn release(&mut self) -> Result<Released> {
+    async fn release(&mut self, now: Moment) -> Result<Released> {
         panic_if_planned(&self.of.planned.releases);
-        self.claim.release().await
+        self.claim.release(now).await
     }
 
+    async fn changed(&mut self) {
+        panic_if_planned(&self.of.planned.changes);
+        self.claim.changed().await;
+    }
+
+    fn quick(&mut self) -> Option<&mut dyn Quick> {
+        Some(self)
+    }
+}
+
+impl Quick for PanickyClaim {
     fn send_attempt(&mut self, _now: Moment) -> bool {
         panic_if_planned(&self.of.planned.sendings);
         self.of.is_quick
@@ -127,7 +140,7 @@ impl Claim for PanickyClaim {
         Poll::Ready(Ok(None))
     }
 
-    fn send_release(&mut self) -> bool {
+    fn send_release(&mut self, _now: Moment) -> bool {
         panic_if_planned(&self.of.planned.sendings);
         self.of.is_quick
     }
@@ -137,17 +150,12 @@ impl Claim for PanickyClaim {
         Poll::Ready(Ok(None))
     }
 
-    async fn changed(&mut self) {
-        panic_if_planned(&self.of.planned.changes);
-        self.claim.changed().await;
-    }
-
-    fn begins_again(&self) -> bool {
+    fn is_reusable(&self) -> bool {
         panic_if_planned(&self.of.planned.questions);
         self.of.is_reused
     }
 
-    fn begin_again(&mut self, request: Request) -> Result<(), Request> {
+    fn reuse(&mut self, request: Request) -> Result<(), Request> {
         self.of.planned.n_begun_again.fetch_add(1, Ordering::SeqCst);
         self.claim = self.of.memory.claim(request);
         Ok(())

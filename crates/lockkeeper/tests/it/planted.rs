@@ -17,6 +17,7 @@ use self::{
     machine::{Defect, Planted, Wired},
     naming::*,
     neighbours::{Fault, check_with},
+    quickly::*,
     releasing::*,
     waiting::*,
 };
@@ -27,6 +28,7 @@ mod keeping;
 pub(crate) mod machine;
 mod naming;
 mod neighbours;
+mod quickly;
 mod releasing;
 mod waiting;
 
@@ -115,6 +117,11 @@ defects! { RULES_OF_ENGINES, is_caught {
     one_that_barges_into_held_locks: BargesIntoHeldLocks => barging_may_overtake_but_nobody_is_forgotten;
     one_that_is_busy_when_cut_off: BusyWhenCutOff => an_engine_out_of_reach_is_not_busy;
 
+    one_that_quickly_grants_what_is_held: QuicklyGrantsWhatIsHeld => the_quick_way_grants_only_what_is_free;
+    one_that_quickly_releases_nothing: QuicklyReleasesNothing => the_quick_way_releases_for_good;
+    one_that_forgets_quick_calls: ForgetsQuickCalls => a_quick_call_given_up_leaves_nothing_behind;
+    one_that_never_tells: NeverTells => a_loss_is_told_before_anybody_asks;
+
     one_that_releases_nothing: ReleasesNothing => a_released_key_is_free_at_once;
     one_that_releases_nothing_when_a_guard_is_dropped: ReleasesNothing => a_dropped_guard_frees_the_key;
     one_that_releases_nothing_after_the_maximum: ReleasesNothing => the_maximum_hold_ends_a_hold;
@@ -126,8 +133,8 @@ defects! { RULES_OF_ENGINES, is_caught {
     one_that_releases_only_what_it_heard_of: ReleasesOnlyWhatItHeardOf => a_release_works_after_a_call_cut_short;
     one_that_releases_without_a_look: ReleasesWithoutALook => a_release_tells_that_the_lock_was_taken_away;
     one_whose_second_release_is_a_loss: NeverItsOwn => releasing_twice_is_harmless;
-    one_that_begins_again_too_soon: BeginsAgainTooSoon => a_claim_that_begins_again_is_as_good_as_new;
-    one_that_begins_again_as_before: BeginsAgainAsBefore => a_claim_that_begins_again_is_as_good_as_new;
+    one_that_is_used_again_too_soon: ReusedTooSoon => a_claim_that_is_used_again_is_as_good_as_new;
+    one_that_is_used_again_as_before: ReusedAsBefore => a_claim_that_is_used_again_is_as_good_as_new;
 
     one_that_renews_by_asking: RenewsByAsking => renewing_never_takes_anew;
     one_that_renews_the_released: RenewsTheReleased => a_released_lock_cannot_be_renewed;

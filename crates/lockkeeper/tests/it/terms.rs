@@ -111,8 +111,8 @@ impl Claim for StubbornClaim {
         self.0.renew(now).await
     }
 
-    async fn release(&mut self) -> Result<Released> {
-        self.0.release().await
+    async fn release(&mut self, now: Moment) -> Result<Released> {
+        self.0.release(now).await
     }
 
     async fn changed(&mut self) {

@@ -136,12 +136,12 @@ impl Claim for TroubledClaim {
         self.claim.renew(now).await
     }
 
-    async fn release(&mut self) -> Result<Released> {
+    async fn release(&mut self, now: Moment) -> Result<Released> {
         self.check()?;
         while self.switches.keeps_releases.load(Ordering::SeqCst) {
             tokio::task::yield_now().await;
         }
-        self.claim.release().await
+        self.claim.release(now).await
     }
 
     async fn changed(&mut self) {

@@ -81,7 +81,7 @@ async fn answers_at_once_need_no_waiting(room: &Room<'_>) -> Finding {
     let mut one = room.enter("the only claim", &room.key()?);
     let attempt = future::poll_once(one.claim.attempt(room.clock.now())).await;
     ensure!(attempt.is_some(), "the attempt has to be waited for");
-    let release = future::poll_once(one.claim.release()).await;
+    let release = future::poll_once(one.claim.release(room.clock.now())).await;
     ensure!(release.is_some(), "the release of a hold has to be waited for");
     Ok(())
 }

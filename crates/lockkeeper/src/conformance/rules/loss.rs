@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{always, rule, whole::soon, with_leases};
+use super::{always, rule, tells_unasked, whole::soon, with_leases};
 use crate::{
     api::guard::Guard,
     conformance::{
         Rule,
         room::{Finding, Room, Stop, able, ensure},
     },
-    engine::error::ErrorKind,
+    engine::{LONGEST_TTL, error::ErrorKind},
 };
 
 pub(super) const RULES: &[Rule] = &[
@@ -17,6 +17,11 @@ pub(super) const RULES: &[Rule] = &[
         always,
         a_guard_is_told_of_its_loss,
         "when the lock is taken away, the guard says so, work under it stops, and release reports it"
+    ),
+    rule!(
+        tells_unasked,
+        a_loss_is_told_before_anybody_asks,
+        "an engine that says so tells of a loss by itself, long before the next renewal"
     ),
     rule!(
         with_leases,
@@ -53,6 +58,16 @@ async fn a_guard_is_told_of_its_loss(room: &Room<'_>) -> Finding {
     let other = here.lock(key.as_str()).try_acquire().await?;
     ensure!(other.is_none(), "a late release freed the next holder's lock");
     next.release().await?;
+    Ok(())
+}
+
+async fn a_loss_is_told_before_anybody_asks(room: &Room<'_>) -> Finding {
+    let (key, here) = (room.key()?, room.locks().await?);
+    // No renewal is due while the suite looks.
+    let guard = soon(room, "the holder", &here.lock(key.as_str()).ttl(LONGEST_TTL)).await?;
+    room.take_away(&key).await?;
+    room.within(room.limit(), "the loss to be told unasked", guard.lost()).await?;
+    ensure!(!guard.is_held(), "held and lost at once");
     Ok(())
 }
 

@@ -7,18 +7,20 @@ mod keys;
 mod looking;
 mod loss;
 mod processes;
+mod quick;
 mod releasing;
 mod torture;
 mod waiting;
 mod whole;
 
 use super::Rule;
-use crate::engine::{Answers, Expiry, Fairness, Fencing, Profile, Reach, Wake};
+use crate::engine::{Answers, Expiry, Fairness, Fencing, Profile, Reach, Tells, Wake};
 
 pub(super) fn all() -> Vec<Rule> {
     [
         asking::RULES,
         releasing::RULES,
+        quick::RULES,
         keeping::RULES,
         waiting::RULES,
         fences::RULES,
@@ -70,4 +72,8 @@ fn told(profile: &Profile) -> bool {
 
 fn between_processes(profile: &Profile) -> bool {
     profile.reach != Reach::Process
+}
+
+fn tells_unasked(profile: &Profile) -> bool {
+    profile.tells == Tells::Unasked
 }

@@ -43,8 +43,8 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule!(
         always,
-        a_claim_that_begins_again_is_as_good_as_new,
-        "a claim begins again only when nothing is left of its last request, and knows only the new one"
+        a_claim_that_is_used_again_is_as_good_as_new,
+        "a claim is used again only when nothing is left of its last request, and knows only the new one"
     ),
 ];
 
@@ -129,26 +129,30 @@ async fn a_release_tells_that_the_lock_was_taken_away(room: &Room<'_>) -> Findin
     Ok(())
 }
 
-async fn a_claim_that_begins_again_is_as_good_as_new(room: &Room<'_>) -> Finding {
+async fn a_claim_that_is_used_again_is_as_good_as_new(room: &Room<'_>) -> Finding {
     let key = room.key()?;
-    let mut one = room.enter("one who begins again", &key);
+    let mut one = room.enter("one who is used again", &key);
     let mut before = one.gets_it().await?;
     for ttl in [room.short_ttl(), Duration::from_secs(30), Duration::from_secs(30)] {
-        ensure!(!one.claim.begins_again(), "a claim would begin again while it holds");
+        ensure!(!one.is_reusable(), "a claim would serve again while it holds");
         one.releases().await?;
-        if !one.claim.begins_again() {
+        if !one.is_reusable() {
             return Ok(());
         }
         let request = Request::new(key.clone(), OwnerId(fastrand::u128(..)), ttl);
-        ensure!(one.claim.begin_again(request).is_ok(), "a claim did not begin again as it said");
+        let reused = one.claim.quick().map(|quick| quick.reuse(request));
+        ensure!(matches!(reused, Some(Ok(()))), "a claim did not serve again as it said");
         let mut other = room.enter("one who was faster", &key);
         other.gets_it().await?;
         one.is_told_busy().await?;
-        ensure!(!one.claim.begins_again(), "a claim would begin again while it is in line");
+        ensure!(!one.is_reusable(), "a claim would serve again while it is in line");
         other.releases().await?;
         let after = one.gets_it_after(Duration::ZERO).await?;
         room.ensure_fence_grew(&before, &after)?;
-        ensure!(after.lasts() <= ttl, "a claim that began again got the lease of its last request");
+        ensure!(
+            after.lasts() <= ttl,
+            "a claim that was used again got the lease of its last request"
+        );
         before = after;
     }
     one.releases().await

@@ -257,7 +257,7 @@ impl Claim for FileClaim {
         self.check(now)
     }
 
-    async fn release(&mut self) -> Result<Released> {
+    async fn release(&mut self, _now: Moment) -> Result<Released> {
         if self.shared.check_process().is_err() {
             return Ok(Released::Done);
         }

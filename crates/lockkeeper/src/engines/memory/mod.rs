@@ -169,7 +169,7 @@ impl Claim for MemoryClaim {
         true
     }
 
-    async fn release(&mut self) -> Result<Released> {
+    async fn release(&mut self, _now: Moment) -> Result<Released> {
         let was_granted = std::mem::take(&mut self.is_granted);
         let not_ours = if was_granted { Released::NotOurs } else { Released::Done };
         let mut keys = locked(&self.table.keys);

@@ -7,12 +7,15 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::steward::{Drivable, Errand};
+use super::{
+    quick_call,
+    steward::{Drivable, Errand},
+};
 use crate::{
-    engine::{Answers, Claim},
+    engine::{Answers, Attempt, Claim},
     line::{Line, errand, limit::CallLimit, seat::Seat},
     time::clock::Moment,
-    tools::caught::{calling, caught, polling},
+    tools::caught::caught,
 };
 
 /// Asks for whoever is first in line, until the line is served or empty.
@@ -48,8 +51,7 @@ impl Ask {
                 // It broke its promise; the claim frees what it may have taken.
                 None => Stage::Errand(errand::asking(line)),
             },
-            // What panics is asked at length, and told there if it panics again.
-            Answers::Later if calling(|| claim.send_attempt(at)).unwrap_or(false) => {
+            Answers::Later if quick_call::send::<Attempt>(&mut *claim, at) => {
                 Stage::Sent(Sent { first, claim, at, limit: CallLimit::new(at) })
             }
             Answers::Later => Stage::Errand(errand::asking_with(line, first, claim, at)),
@@ -64,7 +66,7 @@ impl Future for Ask {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Self { line, stage } = &mut *self;
         if let Stage::Sent(sent) = stage {
-            let answer = match polling(|| sent.claim.poll_attempt(context)) {
+            let answer = match Pin::new(&mut quick_call::answer(&mut *sent.claim)).poll(context) {
                 Poll::Ready(answer) => answer.transpose(),
                 Poll::Pending => Some(Err(ready!(sent.limit.poll(line, context)))),
             };

@@ -41,7 +41,7 @@ pub(crate) fn release_soon(held: Arc<Held>) {
         }
     };
     match line.core.profile.answers {
-        Answers::AtOnce => match at_once(caught(|| claim.release())) {
+        Answers::AtOnce => match at_once(caught(|| claim.release(line.core.clock.now()))) {
             // Nobody waits for the answer; a loss is told to observers.
             Some(Ok(released)) => drop(confirm(line, released)),
             Some(Err(_)) | None => give_back_behind(line, claim, held.ttl),
@@ -93,7 +93,7 @@ pub(crate) async fn give_back(
     ttl: Duration,
 ) -> Result<Released> {
     let now = line.core.clock.now();
-    let answer = line.limited(now, || claim.release()).await;
+    let answer = line.limited(now, || claim.release(now)).await;
     given_back(line, claim, ttl, answer)
 }
 
@@ -133,7 +133,7 @@ pub(crate) async fn give_back_at_last(
     let mut give_up_at = None;
     let mut backoff = Backoff::default();
     loop {
-        let error = match core.limited(|| claim.release()).await {
+        let error = match core.limited(|| claim.release(core.clock.now())).await {
             Ok(released) => {
                 line.keep_spare(claim);
                 return if give_up_at.is_none() { released } else { Released::Done };

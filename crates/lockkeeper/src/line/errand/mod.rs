@@ -6,12 +6,12 @@ mod backoff;
 mod decline;
 pub(crate) mod give_back;
 pub(crate) mod handoff;
+mod quick_call;
 pub(crate) mod release;
 pub(crate) mod steward;
 pub(crate) mod unconfirmed;
 
 use std::{
-    future::poll_fn,
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -36,7 +36,7 @@ use super::{
 use crate::{
     engine::event::Loss,
     engine::{
-        Answers, Attempt, Claim, Grant, Patience, Standing,
+        Answers, Attempt, Claim, Grant, Patience, Request, Standing, Tells,
         error::{Call, Error, ErrorKind, Result},
         event::Event,
     },
@@ -111,12 +111,17 @@ pub(crate) fn claim_for(
 ) -> Option<(Box<dyn Claim>, Moment)> {
     let core = &line.core;
     let request = core.request(line.key(), &first.wish);
-    let claim = calling(|| match spare {
-        None => core.engine.claim(request),
-        Some(mut spare) => match spare.begin_again(request) {
-            Ok(()) => spare,
-            Err(request) => core.engine.claim(request),
-        },
+    let claim = calling(|| {
+        let request = match spare {
+            None => request,
+            Some(mut spare) => match spare.quick().map(|quick| quick.reuse(request)) {
+                Some(Ok(())) => return spare,
+                Some(Err(request)) => request,
+                // A claim is only spare if it has a quick way; it may have lost it.
+                None => core.request(line.key(), &first.wish),
+            },
+        };
+        new_claim(line, request)
     });
     match claim {
         Ok(claim) => Some((claim, core.clock.now())),
@@ -125,6 +130,15 @@ pub(crate) fn claim_for(
             None
         }
     }
+}
+
+/// A claim that knows how to tell of a loss, if its engine tells.
+fn new_claim(line: &Line, request: Request) -> Box<dyn Claim> {
+    let mut claim = line.core.engine.claim(request);
+    if line.core.profile.tells == Tells::Unasked {
+        claim.watched(line.alert());
+    }
+    claim
 }
 
 /// What the errand that asks has to do next.
@@ -286,11 +300,10 @@ pub(crate) fn asking_with(
 
 /// Asks the quick way, which may be known to the claim by now, or at length.
 async fn attempt(line: &Line, claim: &mut dyn Claim, sent_at: Moment) -> Result<Attempt> {
-    if calling(|| claim.send_attempt(sent_at))? {
-        let answer = poll_fn(|context| claim.poll_attempt(context));
-        if let Some(attempt) = line.limited(sent_at, || answer).await? {
-            return Ok(attempt);
-        }
+    if quick_call::send::<Attempt>(claim, sent_at)
+        && let Some(attempt) = line.limited(sent_at, || quick_call::answer(claim)).await?
+    {
+        return Ok(attempt);
     }
     line.limited(sent_at, || claim.attempt(sent_at)).await
 }

@@ -8,17 +8,16 @@ use std::{
 };
 
 use super::{
-    give_back,
+    give_back, quick_call,
     steward::{Drivable, Errand},
 };
 use crate::{
-    engine::{Claim, error::Result},
+    engine::{Claim, Released, error::Result},
     line::{
         Line,
         held::{Held, Taken},
         limit::CallLimit,
     },
-    tools::caught::{calling, polling},
 };
 
 /// Ends a hold at the engine, then asks again if somebody joined the line meanwhile.
@@ -50,10 +49,9 @@ impl Release {
         let stage = match held.take() {
             Taken::Claim(mut claim) => {
                 let now = held.line.core.clock.now();
-                match calling(|| claim.send_release()) {
-                    Ok(true) => Stage::Sent(Sent { claim, limit: CallLimit::new(now) }),
-                    // What panics is sent at length, and told there if it panics again.
-                    Ok(false) | Err(_) => Stage::errand(&held, Taken::Claim(claim)),
+                match quick_call::send::<Released>(&mut *claim, now) {
+                    true => Stage::Sent(Sent { claim, limit: CallLimit::new(now) }),
+                    false => Stage::errand(&held, Taken::Claim(claim)),
                 }
             }
             taken => Stage::errand(&held, taken),
@@ -69,7 +67,7 @@ impl Future for Release {
         let Self { held, stage } = &mut *self;
         let line = &held.line;
         if let Stage::Sent(sent) = stage {
-            let answer = match polling(|| sent.claim.poll_release(context)) {
+            let answer = match Pin::new(&mut quick_call::answer(&mut *sent.claim)).poll(context) {
                 Poll::Ready(answer) => answer.transpose(),
                 Poll::Pending => Some(Err(ready!(sent.limit.poll(line, context)))),
             };

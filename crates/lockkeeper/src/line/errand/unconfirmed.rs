@@ -8,7 +8,7 @@
 use std::{
     collections::VecDeque,
     fmt,
-    future::poll_fn,
+    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -19,15 +19,11 @@ use std::{
 
 use futures_lite::future;
 
-use super::{give_back, steward::Errand};
+use super::{give_back, quick_call, steward::Errand};
 use crate::{
-    engine::{Claim, Released},
+    engine::{Claim, Released, unattended},
     line::{Line, core::Core},
-    tools::{
-        caught::{calling, polling},
-        fork,
-        sync::{locked, unattended},
-    },
+    tools::{fork, sync::locked},
 };
 
 /// How long an answer is left alone before the steward looks for it; twice that at most.
@@ -197,8 +193,8 @@ enum Returning {
 impl Returning {
     /// Begins one, and answers what is left of it.
     fn begin(unsettled: Unsettled, mut claim: Box<dyn Claim>) -> Option<Self> {
-        // What panics is sent at length.
-        if unattended(|| calling(|| claim.send_release())).unwrap_or(false) {
+        let now = unsettled.line.core.clock.now();
+        if unattended(|| quick_call::send::<Released>(&mut *claim, now)) {
             return Some(Self::Sent(unsettled, claim));
         }
         Self::begin_errand(unsettled, claim, Before::Nothing)
@@ -220,7 +216,8 @@ impl Returning {
         match self {
             Self::Sent(unsettled, mut claim) => {
                 let mut context = Context::from_waker(Waker::noop());
-                match unattended(|| polling(|| claim.poll_release(&mut context))) {
+                let mut answer = quick_call::answer(&mut *claim);
+                match unattended(|| Pin::new(&mut answer).poll(&mut context)) {
                     Poll::Pending => Some(Self::Sent(unsettled, claim)),
                     Poll::Ready(Ok(Some(released))) => {
                         unsettled.line.keep_spare(claim);
@@ -247,8 +244,7 @@ impl Returning {
         };
         Box::pin(async move {
             let line = &unsettled.line;
-            let answer = poll_fn(|context| claim.poll_release(context));
-            let released = match line.core.limited(|| answer).await {
+            let released = match line.core.limited(|| quick_call::answer(&mut *claim)).await {
                 Ok(Some(released)) => {
                     line.keep_spare(claim);
                     released

@@ -20,16 +20,14 @@ use crate::{
     engine::{
         Answers,
         error::{Error, ErrorKind, Result},
+        poller,
     },
     time::{
         alarms::{Alarms, Moved},
         clock::Moment,
         timers::{self, Entry},
     },
-    tools::{
-        caught::{Caught, caught},
-        sync::is_unattended,
-    },
+    tools::caught::{Caught, caught},
 };
 
 impl Core {
@@ -114,7 +112,7 @@ impl Future for Rest<'_> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let waker = context.waker();
         let this = &mut *self;
-        if is_unattended() {
+        if !poller().waits {
             // There is nobody to wake: whoever looks in so watches the time by other means.
             return Poll::Pending;
         }

@@ -19,12 +19,13 @@ use crate::{
     engine::{
         Answers,
         error::{Error, Result},
+        poller,
     },
     line::Line,
     time::{clock::Moment, timers::Entry},
     tools::{
         caught::{Caught, caught},
-        sync::{is_unattended, keep_waker, let_go, locked},
+        sync::{keep_waker, let_go, locked},
     },
 };
 
@@ -122,7 +123,7 @@ impl CallLimit {
     pub(crate) fn poll(&mut self, line: &Line, context: &Context<'_>) -> Poll<Error> {
         let (core, waker) = (&line.core, context.waker());
         // Whoever only looks in watches the time by other means.
-        if core.profile.answers == Answers::AtOnce || is_unattended() {
+        if core.profile.answers == Answers::AtOnce || !poller().waits {
             return Poll::Pending;
         }
         let ends_at = self.began_at + core.answer_within;

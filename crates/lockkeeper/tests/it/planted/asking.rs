@@ -130,9 +130,9 @@ pub(super) struct CountsAttempts;
 
 #[async_trait]
 impl Defect for CountsAttempts {
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
         stake.n_grants = stake.n_grants.saturating_sub(1);
-        if stake.was_granted() { Ok(Released::Done) } else { stake.release().await }
+        if stake.was_granted() { Ok(Released::Done) } else { stake.release(now).await }
     }
 }
 

@@ -221,9 +221,9 @@ impl Defect for BelievesItsOwnBook {
         Ok(answer)
     }
 
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
         let me = stake.request.owner;
         self.0.lock().unwrap().retain(|_, holder| *holder != me);
-        stake.release().await
+        stake.release(now).await
     }
 }

@@ -3,9 +3,10 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -13,8 +14,8 @@ use async_trait::async_trait;
 use lockkeeper::{
     Error, Key, Result,
     engine::{
-        Attempt, Claim, Engine, Inspector, Listed, Moment, OwnerId, Profile, Released, Request,
-        Standing, Who,
+        Alert, Attempt, Claim, Engine, Inspector, Listed, Moment, OwnerId, Profile, Quick,
+        Released, Request, Standing, Tells, Who,
     },
     engines::memory::Memory,
 };
@@ -24,15 +25,29 @@ use lockkeeper::{
 pub(crate) struct Wired {
     pub(crate) memory: Memory,
     pub(crate) cut: Arc<AtomicBool>,
+    /// What to raise when the lock of a key is taken away.
+    pub(crate) alerts: Arc<Mutex<Vec<(Key, Alert)>>>,
+}
+
+impl Wired {
+    /// Takes a lock away, and says so.
+    pub(crate) fn take_away(&self, key: &Key) {
+        self.memory.take_away(key);
+        let alerts = self.alerts.lock().unwrap();
+        alerts.iter().filter(|(of, _)| of == key).for_each(|(_, alert)| alert.raise());
+    }
 }
 
 impl Engine for Wired {
     fn profile(&self) -> Profile {
-        self.memory.profile()
+        let mut profile = self.memory.profile();
+        profile.tells = Tells::Unasked;
+        profile
     }
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
-        Box::new(WiredClaim { claim: self.memory.claim(request), cut: Arc::clone(&self.cut) })
+        let key = request.key.clone();
+        Box::new(WiredClaim { claim: self.memory.claim(request), key, engine: self.clone() })
     }
 
     fn inspector(&self) -> Option<&dyn Inspector> {
@@ -43,12 +58,13 @@ impl Engine for Wired {
 #[derive(Debug)]
 struct WiredClaim {
     claim: Box<dyn Claim>,
-    cut: Arc<AtomicBool>,
+    key: Key,
+    engine: Wired,
 }
 
 impl WiredClaim {
     fn reach(&mut self) -> Result<&mut Box<dyn Claim>> {
-        match self.cut.load(Ordering::SeqCst) {
+        match self.engine.cut.load(Ordering::SeqCst) {
             false => Ok(&mut self.claim),
             true => Err(Error::unreachable("no answer", "the wire is cut")),
         }
@@ -69,12 +85,16 @@ impl Claim for WiredClaim {
         self.claim.set_ttl(ttl)
     }
 
-    async fn release(&mut self) -> Result<Released> {
-        self.reach()?.release().await
+    async fn release(&mut self, now: Moment) -> Result<Released> {
+        self.reach()?.release(now).await
     }
 
     async fn changed(&mut self) {
         self.claim.changed().await;
+    }
+
+    fn watched(&mut self, alert: Alert) {
+        self.engine.alerts.lock().unwrap().push((self.key.clone(), alert));
     }
 }
 
@@ -109,9 +129,9 @@ impl Stake {
         Ok(answer)
     }
 
-    pub(super) async fn release(&mut self) -> Result<Released> {
+    pub(super) async fn release(&mut self, now: Moment) -> Result<Released> {
         self.n_releases += 1;
-        self.claim.release().await
+        self.claim.release(now).await
     }
 
     /// Another claim of the same owner that asks for something else.
@@ -139,15 +159,29 @@ pub(super) trait Defect: Send + Sync + fmt::Debug + 'static {
         stake.claim.set_ttl(ttl)
     }
 
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
-        stake.release().await
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
+        stake.release(now).await
     }
 
     async fn changed(&self, stake: &mut Stake) {
         stake.claim.changed().await;
     }
 
-    fn begins_again(&self, _stake: &Stake) -> bool {
+    fn watched(&self, stake: &mut Stake, alert: Alert) {
+        stake.claim.watched(alert);
+    }
+
+    /// What an attempt the quick way comes to, if there is one.
+    fn quick_attempt(&self, _stake: &mut Stake, _now: Moment) -> Option<Attempt> {
+        None
+    }
+
+    /// What a release the quick way comes to, if there is one.
+    fn quick_release(&self, _stake: &mut Stake, _now: Moment) -> Option<Released> {
+        None
+    }
+
+    fn is_reusable(&self, _stake: &Stake) -> bool {
         false
     }
 
@@ -189,7 +223,8 @@ impl Engine for Planted {
             n_releases: 0,
             mark: false,
         };
-        Box::new(PlantedClaim { stake: Some(stake), defect: Arc::clone(&self.defect) })
+        let defect = Arc::clone(&self.defect);
+        Box::new(PlantedClaim { stake: Some(stake), defect, attempted: None, released: None })
     }
 
     fn inspector(&self) -> Option<&dyn Inspector> {
@@ -217,6 +252,8 @@ struct PlantedClaim {
     // Taken out only when dropped.
     stake: Option<Stake>,
     defect: Arc<dyn Defect>,
+    attempted: Option<Attempt>,
+    released: Option<Released>,
 }
 
 impl PlantedClaim {
@@ -242,9 +279,9 @@ impl Claim for PlantedClaim {
         defect.set_ttl(stake, ttl)
     }
 
-    async fn release(&mut self) -> Result<Released> {
+    async fn release(&mut self, now: Moment) -> Result<Released> {
         let (stake, defect) = self.parts();
-        defect.release(stake).await
+        defect.release(stake, now).await
     }
 
     async fn changed(&mut self) {
@@ -252,11 +289,42 @@ impl Claim for PlantedClaim {
         defect.changed(stake).await;
     }
 
-    fn begins_again(&self) -> bool {
-        self.stake.as_ref().is_some_and(|stake| self.defect.begins_again(stake))
+    fn watched(&mut self, alert: Alert) {
+        let (stake, defect) = self.parts();
+        defect.watched(stake, alert);
     }
 
-    fn begin_again(&mut self, _request: Request) -> Result<(), Request> {
+    fn quick(&mut self) -> Option<&mut dyn Quick> {
+        Some(self)
+    }
+}
+
+impl Quick for PlantedClaim {
+    fn send_attempt(&mut self, now: Moment) -> bool {
+        let (stake, defect) = self.parts();
+        self.attempted = defect.quick_attempt(stake, now);
+        self.attempted.is_some()
+    }
+
+    fn poll_attempt(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Attempt>>> {
+        Poll::Ready(Ok(self.attempted.take()))
+    }
+
+    fn send_release(&mut self, now: Moment) -> bool {
+        let (stake, defect) = self.parts();
+        self.released = defect.quick_release(stake, now);
+        self.released.is_some()
+    }
+
+    fn poll_release(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Released>>> {
+        Poll::Ready(Ok(self.released.take()))
+    }
+
+    fn is_reusable(&self) -> bool {
+        self.stake.as_ref().is_some_and(|stake| self.defect.is_reusable(stake))
+    }
+
+    fn reuse(&mut self, _request: Request) -> Result<(), Request> {
         // It goes on with the request it has.
         Ok(())
     }

@@ -43,9 +43,9 @@ impl Defect for CountsReleases {
         Ok(answer)
     }
 
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        stake.release().await
+        stake.release(now).await
     }
 }
 

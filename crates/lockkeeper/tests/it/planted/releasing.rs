@@ -14,7 +14,7 @@ pub(super) struct ReleasesNothing;
 
 #[async_trait]
 impl Defect for ReleasesNothing {
-    async fn release(&self, _: &mut Stake) -> Result<Released> {
+    async fn release(&self, _: &mut Stake, _: Moment) -> Result<Released> {
         Ok(Released::Done)
     }
 }
@@ -24,11 +24,11 @@ pub(super) struct ReleasesOnlyOnce;
 
 #[async_trait]
 impl Defect for ReleasesOnlyOnce {
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
         if stake.n_releases > 0 {
             return Err(Error::refused("not held"));
         }
-        stake.release().await
+        stake.release(now).await
     }
 }
 
@@ -37,11 +37,11 @@ pub(super) struct ReleasesOnlyWhatIsHeld;
 
 #[async_trait]
 impl Defect for ReleasesOnlyWhatIsHeld {
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
         if !stake.was_granted() {
             return Err(Error::refused("not held"));
         }
-        stake.release().await
+        stake.release(now).await
     }
 }
 
@@ -51,9 +51,9 @@ pub(super) struct ReleasesByKey;
 
 #[async_trait]
 impl Defect for ReleasesByKey {
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
         stake.engine.memory.take_away(stake.key());
-        stake.release().await
+        stake.release(now).await
     }
 }
 
@@ -63,11 +63,11 @@ pub(super) struct ReleasesByKeyWhatItOnceHeld;
 
 #[async_trait]
 impl Defect for ReleasesByKeyWhatItOnceHeld {
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
         if stake.was_granted() {
             stake.engine.memory.take_away(stake.key());
         }
-        stake.release().await
+        stake.release(now).await
     }
 }
 
@@ -84,8 +84,8 @@ impl Defect for ReleasesOnlyWhatItHeardOf {
         answer
     }
 
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
-        if stake.mark { stake.release().await } else { Ok(Released::Done) }
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
+        if stake.mark { stake.release(now).await } else { Ok(Released::Done) }
     }
 }
 
@@ -95,8 +95,8 @@ pub(super) struct ReleasesWithoutALook;
 
 #[async_trait]
 impl Defect for ReleasesWithoutALook {
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
-        stake.release().await.map(|_| Released::Done)
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
+        stake.release(now).await.map(|_| Released::Done)
     }
 }
 
@@ -106,29 +106,29 @@ pub(super) struct NeverItsOwn;
 
 #[async_trait]
 impl Defect for NeverItsOwn {
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
         let n_releases = stake.n_releases;
-        let released = stake.release().await?;
+        let released = stake.release(now).await?;
         Ok(if n_releases > 0 && stake.was_granted() { Released::NotOurs } else { released })
     }
 }
 
 /// A claim that may still hold the lock takes up another request.
 #[derive(Debug)]
-pub(super) struct BeginsAgainTooSoon;
+pub(super) struct ReusedTooSoon;
 
-impl Defect for BeginsAgainTooSoon {
-    fn begins_again(&self, _: &Stake) -> bool {
+impl Defect for ReusedTooSoon {
+    fn is_reusable(&self, _: &Stake) -> bool {
         true
     }
 }
 
-/// A claim that begins again goes on with its last request.
+/// A claim that is used again goes on with its last request.
 #[derive(Debug)]
-pub(super) struct BeginsAgainAsBefore;
+pub(super) struct ReusedAsBefore;
 
-impl Defect for BeginsAgainAsBefore {
-    fn begins_again(&self, stake: &Stake) -> bool {
+impl Defect for ReusedAsBefore {
+    fn is_reusable(&self, stake: &Stake) -> bool {
         stake.n_attempts == stake.n_releases
     }
 }

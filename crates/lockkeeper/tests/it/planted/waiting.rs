@@ -106,12 +106,12 @@ impl Defect for KeepsLeavers {
         stake.attempt(now).await
     }
 
-    async fn release(&self, stake: &mut Stake) -> Result<Released> {
+    async fn release(&self, stake: &mut Stake, now: Moment) -> Result<Released> {
         if stake.n_attempts > 0 && !stake.was_granted() {
             self.0.add(stake);
             return Ok(Released::Done);
         }
-        stake.release().await
+        stake.release(now).await
     }
 }
 

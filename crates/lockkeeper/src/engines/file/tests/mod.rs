@@ -57,7 +57,7 @@ fn wait(claim: &mut Box<dyn Claim>) -> Grant {
 }
 
 fn release(claim: &mut Box<dyn Claim>) {
-    block_on(claim.release()).unwrap();
+    block_on(claim.release(now())).unwrap();
 }
 
 /// Takes the key, gives it back, and answers its fence.
@@ -200,8 +200,8 @@ fn a_release_tells_that_the_file_was_removed_or_replaced() {
         attempt(&mut claim).unwrap();
         assert!(matches!(block_on(claim.renew(now())), Ok(Standing::Held(_))));
         harm();
-        assert_eq!(block_on(claim.release()).unwrap(), released);
-        assert_eq!(block_on(claim.release()).unwrap(), Released::Done, "it is told once");
+        assert_eq!(block_on(claim.release(now())).unwrap(), released);
+        assert_eq!(block_on(claim.release(now())).unwrap(), Released::Done, "it is told once");
         assert!(attempt(&mut claim).is_some(), "the next one takes the file that is there");
         release(&mut claim);
     }
@@ -247,7 +247,7 @@ fn a_forked_child_leaves_its_parents_lock_alone() {
     assert!(holds_in_child(|| {
         let (mut holder, waiting) = both.take().unwrap();
         let is_refused = block_on(holder.attempt(now())).is_err();
-        let is_released = block_on(holder.release()).is_ok();
+        let is_released = block_on(holder.release(now())).is_ok();
         drop((holder, waiting));
         is_refused && is_released
     }));

@@ -237,7 +237,7 @@ impl ForeignClaim {
     }
 
     /// Unlocks; the arguments are for the script, after the owner.
-    pub(crate) async fn release(&mut self, arguments: &[&[u8]]) -> Result<Released> {
+    pub(crate) async fn release(&mut self, arguments: &[&[u8]], now: Moment) -> Result<Released> {
         if self.stage == Stage::Nothing {
             return Ok(Released::Done);
         }
@@ -248,7 +248,6 @@ impl ForeignClaim {
         if let Some(silent) = self.released_at.take() {
             silent.retire();
         }
-        let now = client.latest();
         // Attempts may still be on their way there; whatever comes of them ends behind them.
         let last = self.at.take().filter(|_| self.stage == Stage::Unsure);
         let attempted_at = self.unsure_at.drain(..).chain(last).collect();

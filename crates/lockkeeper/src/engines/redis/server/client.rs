@@ -1,12 +1,6 @@
 //! Brings a call to the server that has the key.
 
-use std::{
-    fmt::Write as _,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{fmt::Write as _, sync::Arc};
 
 use tokio::task;
 
@@ -23,6 +17,7 @@ use crate::{
     engine::{
         Moment,
         error::{Error, ErrorKind, Result},
+        poller,
     },
     engines::{
         net::{own_runtime::OwnRuntime, together::first_good},
@@ -35,7 +30,7 @@ use crate::{
             slot::Slot,
         },
     },
-    tools::{sync, url::Host},
+    tools::url::Host,
 };
 
 /// How often one call may be sent to another server than before.
@@ -53,7 +48,6 @@ pub(crate) struct Client {
     /// How many replicas must have a grant before it counts.
     pub(crate) n_replicas: u32,
     map: Map,
-    latest: AtomicU64,
 }
 
 /// The connection that a task used last: as long as it asks again, there is nothing to look up.
@@ -115,13 +109,11 @@ impl Client {
                 route(bare(login, Peer::Guide), kind)
             }
         };
-        let latest = AtomicU64::new(0);
-        Ok(Self { connections, aside, shards, n_replicas, map, latest })
+        Ok(Self { connections, aside, shards, n_replicas, map })
     }
 
     /// The connection for keys of this slot, if there is one that will do.
     pub(crate) fn at_hand(&self, slot: Slot, now: Moment) -> Option<Arc<Connection>> {
-        self.latest.store(now.as_nanos(), Ordering::Relaxed);
         let known = match &self.map {
             Map::Single(host) => self.connections.known(host, now),
             Map::Route(route) => self.connections.known(&*route.host(slot, now)?, now),
@@ -140,12 +132,11 @@ impl Client {
         now: Moment,
     ) -> Option<Arc<Connection>> {
         // A task stays on its runtime, and a single server is always the same.
-        let task = if sync::blocks() { None } else { task::try_id() };
+        let task = if poller().is_blocked { None } else { task::try_id() };
         if let Some((whose, at)) = &last_connection.0
             && task == Some(*whose)
             && at.is_fit(now)
         {
-            self.latest.store(now.as_nanos(), Ordering::Relaxed);
             return Some(Arc::clone(at));
         }
         let at = self.at_hand(slot, now)?;
@@ -183,7 +174,6 @@ impl Client {
         slot: Slot,
         now: Moment,
     ) -> Result<Arc<Connection>> {
-        self.latest.store(now.as_nanos(), Ordering::Relaxed);
         let route = match &self.map {
             Map::Single(host) => return connections.get(host, now),
             Map::Route(route) => route,
@@ -201,11 +191,6 @@ impl Client {
             Error::new(ErrorKind::Unreachable, "no server of the cluster has the key's slot")
         })?;
         connections.get(&host, now)
-    }
-
-    /// The latest moment we were told, for calls that are told none.
-    pub(crate) fn latest(&self) -> Moment {
-        Moment::from_nanos(self.latest.load(Ordering::Relaxed))
     }
 
     /// Whether it is always the same server that is asked.

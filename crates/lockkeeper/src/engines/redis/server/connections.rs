@@ -19,6 +19,7 @@ use crate::{
     engine::{
         Moment,
         error::{Error, Result},
+        poller,
     },
     engines::{
         net::own_runtime::OwnRuntime,
@@ -27,7 +28,7 @@ use crate::{
             driver,
         },
     },
-    tools::{fork::Origin, sync, url::Host},
+    tools::{fork::Origin, url::Host},
 };
 
 #[derive(Debug)]
@@ -201,7 +202,7 @@ impl List {
 
 /// The runtime of the caller, unless that stands still.
 fn runtime() -> Option<Handle> {
-    if sync::blocks() { None } else { Handle::try_current().ok() }
+    if poller().is_blocked { None } else { Handle::try_current().ok() }
 }
 
 /// There is no other way to ask a runtime whether its I/O is enabled.

@@ -65,20 +65,20 @@ pub(crate) trait Renamed: Claim {
 }
 
 /// Gives a grant back that too few replicas have; answers the error that said so.
-pub(crate) async fn given_back(claim: &mut impl Renamed, error: Error) -> Error {
+pub(crate) async fn given_back(claim: &mut impl Renamed, error: Error, now: Moment) -> Error {
     if error.kind() == ErrorKind::NoQuorum {
         // Before the release, which may be given up at any time.
         *claim.is_spent() = true;
         // What cannot be given back now is so before the next attempt, or by whoever hears of the error.
-        let _ = claim.release().await;
+        let _ = claim.release(now).await;
     }
     error
 }
 
 /// Sees to it that an attempt is not made by an owner that has sent a release.
-pub(crate) async fn renamed_if_spent(claim: &mut impl Renamed) -> Result<()> {
+pub(crate) async fn renamed_if_spent(claim: &mut impl Renamed, now: Moment) -> Result<()> {
     if *claim.is_spent() {
-        claim.release().await?;
+        claim.release(now).await?;
         let mut owner = [0; 16];
         getrandom::fill(&mut owner).map_err(|source| {
             Error::new(ErrorKind::Other, "the system gave no random numbers").because(source)

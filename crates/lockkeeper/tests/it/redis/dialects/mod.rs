@@ -104,7 +104,8 @@ async fn assert_late_attempts_leave_nothing(desk: &Desk, attempt: &str) {
     let engine = desk.engine().await;
     // The connection that the release will take stands already, or it would come too late.
     let mut other = claim(&*engine, "other");
-    let visit = move || block_on(async { other.attempt(now()).await.and(other.release().await) });
+    let visit =
+        move || block_on(async { other.attempt(now()).await.and(other.release(now()).await) });
     tokio::task::spawn_blocking(visit).await.unwrap().unwrap();
 
     let n_before = desk.server.n_calls(attempt).unwrap();
@@ -118,7 +119,7 @@ async fn assert_late_attempts_leave_nothing(desk: &Desk, attempt: &str) {
     let mut late = claim(&*engine, "k");
     let given_up = tokio::time::timeout(Duration::from_secs(1), late.attempt(now()));
     assert!(tokio::join!(given_up, delayed).0.is_err(), "the attempt was not late");
-    tokio::task::spawn_blocking(move || block_on(late.release())).await.unwrap().unwrap();
+    tokio::task::spawn_blocking(move || block_on(late.release(now()))).await.unwrap().unwrap();
     let is_late = || desk.server.n_calls(attempt).unwrap() > n_before;
     desk.see("the attempt is carried out", is_late).await;
     desk.see("the lock is gone", || !desk.exists("k")).await;
@@ -135,8 +136,8 @@ async fn assert_renewed_beside_something_strange(desk: &Desk, strange: &[&str]) 
     desk.command(strange);
     let renewed = tokio::join!(k.renew(now()), beside.renew(now()));
     assert!(matches!(renewed, (Ok(Standing::Lost(_)), Ok(Standing::Held(_)))), "{renewed:?}");
-    k.release().await.unwrap();
-    beside.release().await.unwrap();
+    k.release(now()).await.unwrap();
+    beside.release(now()).await.unwrap();
     assert!(desk.exists("k"), "what was not ours is gone");
     assert!(!desk.exists("beside"));
 }

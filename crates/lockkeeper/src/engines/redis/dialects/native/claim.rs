@@ -20,7 +20,9 @@ use super::{
     packing::{Numbering, PackedAsk, PackedTake, Releasing, TURNS_IF_FREE},
 };
 use crate::{
-    engine::{Attempt, Claim, Grant, Lease, Moment, Released, Request, Standing, error::Result},
+    engine::{
+        Attempt, Claim, Grant, Lease, Moment, Quick, Released, Request, Standing, error::Result,
+    },
     engines::{
         net::listener::Listener,
         redis::{
@@ -76,12 +78,12 @@ pub(super) struct NativeClaim {
     all_words: Option<Vec<u8>>,
     /// Where the answer to the last call of the common way is, or will be; and how it asked, if it did.
     answer: Option<Arc<Answer>>,
-    quick: Quick,
+    way: Way,
 }
 
 /// The common ways to ask.
 #[derive(Clone, Copy, Debug)]
-enum Quick {
+enum Way {
     /// For a key that is free.
     Take,
     /// For one that is contended.
@@ -127,7 +129,7 @@ impl NativeClaim {
             packed_ask: None,
             all_words: None,
             answer: None,
-            quick: Quick::Take,
+            way: Way::Take,
         }
     }
 
@@ -199,37 +201,6 @@ impl Claim for NativeClaim {
         Box::pin(self.attempt_by_all_means(now)).await
     }
 
-    fn send_attempt(&mut self, now: Moment) -> bool {
-        if self.since == 0 {
-            self.since = self.shared.wall.second(now);
-        }
-        // Whether replicas know of a grant is not known so.
-        if self.shared.client.waits_for_replicas() {
-            return false;
-        }
-        match (self.stage, self.quick) {
-            (Stage::InLine, _) => self.hear(now),
-            (Stage::Nothing, Quick::Take | Quick::Ask | Quick::Heard) => {
-                let is_contended = self.shared.contended.has(self.names.bucket);
-                if is_contended { self.ask_at_once(now) } else { self.take_at_once(now) }
-            }
-            _ => false,
-        }
-    }
-
-    fn poll_attempt(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Attempt>>> {
-        let attempt = ready!(match self.quick {
-            Quick::Take => self.poll_take(context),
-            Quick::Ask => self.poll_ask(context),
-            Quick::Heard => Poll::Ready(Ok(self.grant.clone().map(Attempt::Granted))),
-            Quick::Neither => Poll::Ready(Ok(None)),
-        })?;
-        if let Some(Attempt::Granted(grant)) = &attempt {
-            self.grant = Some(grant.clone());
-        }
-        Poll::Ready(Ok(attempt))
-    }
-
     async fn renew(&mut self, now: Moment) -> Result<Standing> {
         // The lock may have been handed over to it, but it has not asked yet.
         if self.stage != Stage::Holds {
@@ -254,22 +225,66 @@ impl Claim for NativeClaim {
         true
     }
 
-    async fn release(&mut self) -> Result<Released> {
+    async fn release(&mut self, now: Moment) -> Result<Released> {
         self.listen_nowhere();
         if self.stage == Stage::Nothing && self.unanswered.is_empty() {
             return Ok(Released::Done);
         }
-        if self.send_release()
+        if self.send_release(now)
             && let Some(released) = poll_fn(|context| self.poll_release(context)).await?
         {
             return Ok(released);
         }
-        Box::pin(self.release_by_all_means()).await
+        Box::pin(self.release_by_all_means(now)).await
     }
 
-    fn send_release(&mut self) -> bool {
+    async fn changed(&mut self) {
+        match &self.listener {
+            Some(listener) => listener.rung().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn quick(&mut self) -> Option<&mut dyn Quick> {
+        Some(self)
+    }
+}
+
+impl Quick for NativeClaim {
+    fn send_attempt(&mut self, now: Moment) -> bool {
+        if self.since == 0 {
+            self.since = self.shared.wall.second(now);
+        }
+        // Whether replicas know of a grant is not known so.
+        if self.shared.client.waits_for_replicas() {
+            return false;
+        }
+        match (self.stage, self.way) {
+            (Stage::InLine, _) => self.hear(now),
+            (Stage::Nothing, Way::Take | Way::Ask | Way::Heard) => {
+                let is_contended = self.shared.contended.has(self.names.bucket);
+                if is_contended { self.ask_at_once(now) } else { self.take_at_once(now) }
+            }
+            _ => false,
+        }
+    }
+
+    fn poll_attempt(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Attempt>>> {
+        let attempt = ready!(match self.way {
+            Way::Take => self.poll_take(context),
+            Way::Ask => self.poll_ask(context),
+            Way::Heard => Poll::Ready(Ok(self.grant.clone().map(Attempt::Granted))),
+            Way::Neither => Poll::Ready(Ok(None)),
+        })?;
+        if let Some(Attempt::Granted(grant)) = &attempt {
+            self.grant = Some(grant.clone());
+        }
+        Poll::Ready(Ok(attempt))
+    }
+
+    fn send_release(&mut self, now: Moment) -> bool {
         // First of all: others may wait for it.
-        let is_sent = self.release_at_once();
+        let is_sent = self.release_at_once(now);
         self.listen_nowhere();
         is_sent
     }
@@ -287,15 +302,15 @@ impl Claim for NativeClaim {
         }))
     }
 
-    fn begins_again(&self) -> bool {
+    fn is_reusable(&self) -> bool {
         self.stage == Stage::Nothing
             && self.unanswered.is_empty()
             && self.released_at.is_none()
             && self.listens_at.is_none()
     }
 
-    fn begin_again(&mut self, request: Request) -> Result<(), Request> {
-        if !self.begins_again() {
+    fn reuse(&mut self, request: Request) -> Result<(), Request> {
+        if !self.is_reusable() {
             return Err(request);
         }
         let known = &self.request;
@@ -310,15 +325,8 @@ impl Claim for NativeClaim {
         self.listener.take_if(|listener| !Listener::forget_all(listener));
         self.grant = None;
         self.is_again = true;
-        self.quick = Quick::Take;
+        self.way = Way::Take;
         Ok(())
-    }
-
-    async fn changed(&mut self) {
-        match &self.listener {
-            Some(listener) => listener.rung().await,
-            None => std::future::pending().await,
-        }
     }
 }
 

@@ -70,12 +70,12 @@ impl Renamed for PlainClaim {
 #[async_trait]
 impl Claim for PlainClaim {
     async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
-        renamed_if_spent(self).await?;
+        renamed_if_spent(self, now).await?;
         let answer = self.take_or_ask(now).await?;
         if let Attempt::Granted(_) = answer
             && let Err(error) = self.foreign.see_copied(now).await
         {
-            return Err(given_back(self, error).await);
+            return Err(given_back(self, error, now).await);
         }
         Ok(answer)
     }
@@ -89,7 +89,7 @@ impl Claim for PlainClaim {
         true
     }
 
-    async fn release(&mut self) -> Result<Released> {
-        self.foreign.release(&[]).await
+    async fn release(&mut self, now: Moment) -> Result<Released> {
+        self.foreign.release(&[], now).await
     }
 }

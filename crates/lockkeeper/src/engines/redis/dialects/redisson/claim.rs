@@ -73,12 +73,12 @@ impl Renamed for RedissonClaim {
 #[async_trait]
 impl Claim for RedissonClaim {
     async fn attempt(&mut self, now: Moment) -> Result<Attempt> {
-        renamed_if_spent(self).await?;
+        renamed_if_spent(self, now).await?;
         let answer = self.take_or_ask(now).await?;
         if let Attempt::Granted(_) = answer
             && let Err(error) = self.foreign.see_copied(now).await
         {
-            return Err(given_back(self, error).await);
+            return Err(given_back(self, error, now).await);
         }
         Ok(answer)
     }
@@ -92,7 +92,7 @@ impl Claim for RedissonClaim {
         true
     }
 
-    async fn release(&mut self) -> Result<Released> {
+    async fn release(&mut self, now: Moment) -> Result<Released> {
         self.wait_no_more();
         let told: &[u8] = match self.publishes {
             Publishes::Once => b"once",
@@ -100,7 +100,7 @@ impl Claim for RedissonClaim {
         };
         let [queue, ends] = [b"redisson_lock_queue:", b"redisson_lock_timeout:" as &[u8]]
             .map(|name| beside(name, &self.foreign.lock));
-        self.foreign.release(&[self.listening.channel(), told, &queue, &ends]).await
+        self.foreign.release(&[self.listening.channel(), told, &queue, &ends], now).await
     }
 
     async fn changed(&mut self) {

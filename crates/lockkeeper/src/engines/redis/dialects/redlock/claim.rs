@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     engine::{
-        Attempt, Claim, Grant, Lease, Moment, Released, Request, Standing,
+        Attempt, Claim, Grant, Lease, Moment, Quick, Released, Request, Standing,
         error::{Error, Result},
     },
     engines::{
@@ -226,12 +226,11 @@ impl Claim for RedlockClaim {
         true
     }
 
-    async fn release(&mut self) -> Result<Released> {
+    async fn release(&mut self, now: Moment) -> Result<Released> {
         let release = &self.asker.release(&self.names.lock);
         let was_granted = self.grant.is_some();
         self.next_round();
         let Self { shared, names, server_claims, .. } = self;
-        let now = shared.latest();
         let answers = server_claims.iter_mut().zip(&shared.servers);
         let answers = answers
             .map(|(server_claim, server)| server_claim.release(server, names.slot, release, now));
@@ -246,11 +245,18 @@ impl Claim for RedlockClaim {
         Ok(if is_not_ours { Released::NotOurs } else { Released::Done })
     }
 
-    fn begins_again(&self) -> bool {
+    fn quick(&mut self) -> Option<&mut dyn Quick> {
+        Some(self)
+    }
+}
+
+/// Only reuse: a majority takes more than one question.
+impl Quick for RedlockClaim {
+    fn is_reusable(&self) -> bool {
         self.is_released
     }
 
-    fn begin_again(&mut self, request: Request) -> Result<(), Request> {
+    fn reuse(&mut self, request: Request) -> Result<(), Request> {
         if !self.is_released {
             return Err(request);
         }

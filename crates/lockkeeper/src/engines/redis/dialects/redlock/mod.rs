@@ -126,9 +126,4 @@ impl Shared {
     fn names(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().map(|server| server.name.as_str())
     }
-
-    /// The latest moment we were told, for calls that are told none.
-    fn latest(&self) -> Moment {
-        self.servers.iter().map(Server::latest).max().unwrap_or(Moment::from_nanos(0))
-    }
 }

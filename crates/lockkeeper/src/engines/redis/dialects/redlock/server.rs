@@ -136,10 +136,6 @@ impl Server {
         Behind { client: &self.client, release, attempted_at, now }
     }
 
-    pub(super) fn latest(&self) -> Moment {
-        self.client.latest()
-    }
-
     /// Whether it is one server and no other: where one may take the place of another, its counters are lifted
     /// with every grant.
     pub(super) fn is_single(&self) -> bool {

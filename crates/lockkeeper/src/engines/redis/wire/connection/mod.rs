@@ -26,10 +26,11 @@ use crate::{
     engine::{
         Moment,
         error::{Error, Result},
+        poller,
     },
     engines::net::listener::Listeners,
     tools::{
-        sync::{is_unattended, keep_waker, locked, wake},
+        sync::{keep_waker, locked, wake},
         url::Host,
     },
 };
@@ -81,7 +82,7 @@ pub(crate) enum Haste {
 impl Haste {
     /// Later, if nobody is there to be woken by the answer.
     pub(crate) fn of_caller() -> Self {
-        if is_unattended() { Self::Later } else { Self::Now }
+        if poller().waits { Self::Now } else { Self::Later }
     }
 }
 

@@ -54,9 +54,11 @@ impl State {
         self.pending.is_empty() && self.out.n_calls <= 1 && self.n_calls_before <= 2
     }
 
-    /// Since when the oldest waits who has no answer.
+    /// Since when the oldest waits who has no answer. Calls that were sent at no moment do not count: nobody
+    /// waits for them.
     pub(crate) fn oldest(&self) -> Option<Moment> {
-        self.pending.front().map(|oldest| oldest.sent_at).or_else(|| self.out.since())
+        let mut pending = self.pending.iter().map(|pending| pending.sent_at);
+        pending.find(|sent_at| *sent_at != Moment::NEVER).or_else(|| self.out.since())
     }
 
     /// Gives a reply to the one who waits for it; adds who is to be woken.

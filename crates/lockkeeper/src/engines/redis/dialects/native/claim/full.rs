@@ -195,23 +195,22 @@ impl NativeClaim {
 
     /// Makes an attempt as well as it can be done; the common way may have been tried before.
     pub(super) async fn attempt_by_all_means(&mut self, now: Moment) -> Result<Attempt> {
-        renamed_if_spent(self).await?;
+        renamed_if_spent(self, now).await?;
         let answer = self.take_or_ask(now).await?;
         if let Attempt::Granted(grant) = &answer {
             if let Err(error) = self.shared.client.see_copied(self.at.as_deref(), now).await {
-                return Err(given_back(self, error).await);
+                return Err(given_back(self, error, now).await);
             }
             self.grant = Some(grant.clone());
         }
         Ok(answer)
     }
 
-    pub(super) async fn release_by_all_means(&mut self) -> Result<Released> {
+    pub(super) async fn release_by_all_means(&mut self, now: Moment) -> Result<Released> {
         // Asked again because no answer came: that connection is not one to wait for.
         if let Some(silent) = self.released_at.take() {
             silent.retire();
         }
-        let now = self.shared.client.latest();
         let reached = self.reach(now).await.map(|at| Arc::clone(at));
         let (shared, release) = (Arc::clone(&self.shared), self.release_behind());
         let attempted_at = std::mem::take(&mut self.unanswered);

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{LONGEST_PLACE, NativeClaim, Quick, Stage, TURNS};
+use super::{LONGEST_PLACE, NativeClaim, Stage, TURNS, Way};
 use crate::{
     engine::{
         Attempt, Grant, Lease, Moment, Order, Patience,
@@ -66,7 +66,7 @@ impl NativeClaim {
             return false;
         };
         self.note_ask(&at, now);
-        self.quick = Quick::Ask;
+        self.way = Way::Ask;
         let answer = Arc::clone(Answer::kept(&mut self.answer, 1));
         at.send_packed(answer, now, Haste::of_caller(), |out| self.push_ask(out, &at));
         self.at = Some(at);
@@ -79,7 +79,7 @@ impl NativeClaim {
         let replies = ready!(answer.poll(context, std::mem::take))?;
         // Errors are read, and redirections followed, by those who ask by all means.
         let Some(at) = self.at.clone().filter(|_| first_error(&replies).is_none()) else {
-            (self.quick, self.at) = (Quick::Neither, None);
+            (self.way, self.at) = (Way::Neither, None);
             if first_error(&replies).is_some_and(has_not_run) {
                 self.stage = Stage::Nothing;
             }
@@ -205,7 +205,7 @@ impl NativeClaim {
     /// Takes note of a grant, if one was told by message.
     pub(super) fn hear(&mut self, now: Moment) -> bool {
         let Some(grant) = self.heard(now) else { return false };
-        (self.stage, self.quick, self.grant) = (Stage::Holds, Quick::Heard, Some(grant));
+        (self.stage, self.way, self.grant) = (Stage::Holds, Way::Heard, Some(grant));
         true
     }
 

@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::{NativeClaim, Quick, SMALLEST_FENCE, Stage};
+use super::{NativeClaim, SMALLEST_FENCE, Stage, Way};
 use crate::{
     engine::{Attempt, Grant, Moment, error::Result},
     engines::redis::{
@@ -35,7 +35,7 @@ impl NativeClaim {
         if self.shared.client.is_single() && !at.lifted.has(self.names.bucket) {
             return false;
         }
-        (self.stage, self.quick) = (Stage::Unsure, Quick::Take);
+        (self.stage, self.way) = (Stage::Unsure, Way::Take);
         let answer = Arc::clone(Answer::kept(&mut self.answer, 2));
         at.send_packed(answer, now, Haste::of_caller(), |out| self.push_take(out));
         self.at = Some(at);
@@ -62,9 +62,9 @@ impl NativeClaim {
                 self.stage = Stage::Nothing;
                 self.shared.contended.add(self.names.bucket);
             }
-            Set::Refused => (self.stage, self.quick) = (Stage::Nothing, Quick::Neither),
+            Set::Refused => (self.stage, self.way) = (Stage::Nothing, Way::Neither),
             // Whatever it is, it will show again; but it is an answer.
-            Set::Strange => (self.quick, self.at) = (Quick::Neither, None),
+            Set::Strange => (self.way, self.at) = (Way::Neither, None),
         }
         None
     }
@@ -90,12 +90,11 @@ impl NativeClaim {
     }
 
     /// Sends the release of a lock that is ours for certain, if that can be done right now.
-    pub(super) fn release_at_once(&mut self) -> bool {
+    pub(super) fn release_at_once(&mut self, now: Moment) -> bool {
         let client = &self.shared.client;
         if self.stage != Stage::Holds || !self.unanswered.is_empty() || self.released_at.is_some() {
             return false;
         }
-        let now = client.latest();
         let Some(at) = client.at_hand_again(&mut self.last_connection, self.names.slot, now) else {
             return false;
         };
