@@ -62,7 +62,7 @@ fn on_path(name: &str) -> Result<PathBuf> {
 
 /// The command as the other workspace builds it: in a shared target folder, or in its own.
 fn program() -> Result<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/lockkeeper");
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/lockkeeper");
     let found = lab::program_beside("lockkeeper").ok().or_else(|| own.is_file().then_some(own));
-    found.ok_or_else(|| "build the command first: cargo build --release -p lockkeeper-cli".into())
+    found.ok_or_else(|| "build the command first: cargo build --profile dist -p lockkeeper-cli".into())
 }

@@ -44,7 +44,7 @@ pub(crate) fn proof(rest: &[String]) -> Done {
 
 /// Benches, in a workspace of their own: peers are no dependencies of ours.
 pub(crate) fn bench(rest: &[String]) -> Done {
-    cargo(&["build", "--release", "--package", "lockkeeper-cli"])?;
+    cargo(&["build", "--profile", "dist", "--package", "lockkeeper-cli"])?;
     let run = ["run", "--release", "--manifest-path", "bench/Cargo.toml", "--"];
     cargo(&run.into_iter().chain(rest.iter().map(String::as_str)).collect::<Vec<_>>())
 }

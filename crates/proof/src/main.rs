@@ -21,6 +21,7 @@ mod next_in_line;
 mod redis;
 mod signals;
 mod tidy;
+mod told;
 
 use std::{env, process::ExitCode};
 
@@ -32,7 +33,7 @@ use crate::{
 
 type Proof = fn(&Settings) -> Outcome;
 
-const PROOFS: [(&str, Proof); 12] = [
+const PROOFS: [(&str, Proof); 13] = [
     ("signals", signals::prove),
     ("counter", counter::prove),
     ("kills", kills::prove),
@@ -41,6 +42,7 @@ const PROOFS: [(&str, Proof); 12] = [
     ("drops", drops::prove),
     ("tidy", tidy::prove),
     ("idle", idle::prove),
+    ("told", told::prove),
     ("redis-torture", redis::torture::prove),
     ("redis-held", redis::held::prove),
     ("redis-split", redis::split::prove),

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Moment, error::Result, key::Key};
+use super::{
+    Moment,
+    error::{Error, Result},
+    key::Key,
+};
 
 /// Looks at locks without disturbing them. Each look is told the moment, as every call of the contract is.
 #[async_trait]
@@ -17,6 +21,16 @@ pub trait Inspector: Send + Sync {
 
     /// Cleans up what nobody has used for `idle`, and says how many keys that were.
     async fn tidy(&self, idle: Duration, now: Moment) -> Result<usize>;
+
+    /// Ends the hold of this owner, as [`who`](Self::who) named it, for somebody who knows that the owner is
+    /// gone for good. An owner that lives is told of the loss as of any other. Answers whether that owner
+    /// held the key.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot do that.
+    async fn break_hold(&self, _key: &Key, _owner: &str, _now: Moment) -> Result<bool> {
+        Err(Error::unsupported("this engine cannot end the hold of another"))
+    }
 }
 
 /// Who holds a key and who waits for it.
@@ -40,8 +54,14 @@ pub struct Party {
     pub label: Option<String>,
     /// Microseconds since 1970 when it began to hold.
     pub since_us: Option<u64>,
+    /// Microseconds since 1970 until when it holds without a renewal.
+    pub until_us: Option<u64>,
     /// Its fence.
     pub fence: Option<u64>,
+    /// What the engine knows it by.
+    pub owner: Option<String>,
+    /// How many times it has taken the lock without giving it back, where the engine counts that.
+    pub n_entries: Option<u32>,
 }
 
 impl Party {

@@ -50,7 +50,10 @@ pub(crate) use self::{
     alert::Alerted,
     poller::{Blocks, unattended},
 };
-use self::{error::Result, key::Key};
+use self::{
+    error::{Error, Result},
+    key::Key,
+};
 
 /// A place where locks live.
 pub trait Engine: Send + Sync + fmt::Debug + 'static {
@@ -59,6 +62,12 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
 
     /// Where the locks are, for people to read, if the URL does not say it; without any secret.
     fn place(&self) -> Option<String> {
+        None
+    }
+
+    /// Whose numbers the fences are: a server, a cluster, a folder. Only fences of one domain can be compared.
+    /// `None` if the engine cannot tell.
+    fn fence_domain(&self) -> Option<String> {
         None
     }
 
@@ -95,6 +104,15 @@ pub trait Claim: Send + fmt::Debug {
     /// Ends when it is worth asking again: our turn may have come, or our place is gone.
     async fn changed(&mut self) {
         std::future::pending::<()>().await;
+    }
+
+    /// Unlocks as [`release`](Self::release) does, but keeps the key from others for this much longer.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the engine cannot do that; then nothing
+    /// has happened.
+    async fn release_after(&mut self, _keep_for: Duration, _now: Moment) -> Result<Released> {
+        Err(Error::unsupported("this engine cannot keep a key after its release"))
     }
 
     /// Hands over what to raise when a hold should be looked at, before the first attempt; only for an

@@ -5,11 +5,10 @@
 //! has been kept from other processes for long enough. That is what makes a hot key cheap.
 
 pub(crate) mod acquire;
-mod alert;
 pub(crate) mod core;
 pub(crate) mod errand;
-mod give_up;
 pub(crate) mod held;
+mod lease;
 pub(crate) mod limit;
 mod queue;
 pub(crate) mod seat;
@@ -17,6 +16,7 @@ mod sharing;
 mod state;
 pub(crate) mod turn;
 mod turns;
+mod watched;
 
 use std::{
     borrow::Cow,
@@ -48,11 +48,7 @@ use crate::{
         event::Loss,
         key::Key,
     },
-    time::{
-        alarms::Alarms,
-        clock::Moment,
-        next_check::{Next, NextCheck, Watched},
-    },
+    time::next_check::NextCheck,
     tools::{
         caught::calling,
         linked_queue::Place,
@@ -364,27 +360,6 @@ impl LineRecord {
         }
     }
 
-    /// The hold of the task that has its turn, and whether the engine has said since the last look that it
-    /// should be looked at. An alert that finds no hold is kept: the grant may be on its way.
-    fn held_and_alert(&self) -> Option<(Arc<Held>, bool)> {
-        let mut state = locked(&self.state);
-        match &state.stage {
-            Stage::Held(tenure) => {
-                let held = Arc::clone(&tenure.held);
-                Some((held, std::mem::take(&mut state.is_alerted)))
-            }
-            Stage::Idle | Stage::Closed | Stage::Asking => None,
-        }
-    }
-
-    /// From now on the clock's thread looks at the limit of this line by `due`.
-    fn watch_limit(self: &Arc<Self>, alarms: &Alarms, now: Moment, due: Moment) {
-        if alarms.watch_limit(self, now, due).is_err() {
-            // Nobody would look later: better to ask again now than to hang.
-            self.limit.look(Moment::NEVER).waker.into_iter().for_each(wake);
-        }
-    }
-
     /// Closes the line if nobody wants it.
     pub(crate) fn close_if_idle(&self) -> bool {
         let mut state = locked(&self.state);
@@ -392,29 +367,5 @@ impl LineRecord {
             state.stage = Stage::Closed;
         }
         matches!(state.stage, Stage::Closed)
-    }
-}
-
-impl Watched for LineRecord {
-    fn next_check(&self) -> &NextCheck {
-        &self.next_check
-    }
-
-    /// Looks at the limit and at the hold.
-    fn look(self: Arc<Self>, now: Moment) -> Next {
-        let limit = self.limit.look(now);
-        limit.waker.into_iter().for_each(wake);
-        let hold = self.held_and_alert().map_or(Moment::NEVER, |(held, is_alerted)| {
-            if is_alerted {
-                held.renew_now(now);
-            }
-            held.due(now)
-        });
-        match limit.next.min(hold) {
-            // A renewal may have the hold in hands, and has the line watched again when it is through.
-            Moment::NEVER if self.held().is_some() => Next::WhenEntered,
-            Moment::NEVER => Next::Never,
-            next => Next::At(next),
-        }
     }
 }

@@ -105,6 +105,7 @@ fn file_keeps_the_rules() {
         "an_expired_holder_cannot_come_back",
         "another_ttl_counts_from_the_next_renewal",
         "fences_grow_over_an_expired_lease",
+        "a_loss_is_told_before_anybody_asks",
         "a_holder_that_is_cut_off_is_told_in_time",
         "a_short_cut_is_survived",
         "an_engine_out_of_reach_is_not_busy",

@@ -3,10 +3,16 @@
 //! Each rule is a function from a file to its faults, so that the rules themselves are tested on
 //! planted faults.
 
+mod rooms;
+mod walks;
+
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
+
+use self::rooms::imports_stay_below;
 
 /// A source file: its path from the root of the repository, and its text.
 struct Source {
@@ -16,9 +22,12 @@ struct Source {
 
 type Rule = fn(&Source) -> Vec<String>;
 
+/// How many entries a folder of the library or of the command may have.
+const MOST_ENTRIES: usize = 14;
+
 const RULES: &[(&str, Rule)] = &[
     ("engines have no timers and read no clock", engines_have_no_time),
-    ("engines import only the contract", engines_import_only_the_contract),
+    ("every room imports only what stands below it", imports_stay_below),
     ("time is read in clock.rs only", time_is_read_in_one_file),
     ("features are switched in three files only", features_are_switched_in_three_files),
     ("unsafe code is where it is known to be", unsafe_code_is_listed),
@@ -40,6 +49,74 @@ fn the_house_rules_are_kept() {
         })
         .collect();
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn no_folder_is_over_full() {
+    let paths: Vec<_> = sources().into_iter().map(|source| source.path).collect();
+    assert_eq!(over_full(&paths), Vec::<String>::new());
+    let planted: Vec<_> = (0..=MOST_ENTRIES).map(|n| format!("crates/x/src/a/{n}.rs")).collect();
+    assert_eq!(over_full(&planted[1..]), Vec::<String>::new());
+    assert_eq!(over_full(&planted), ["crates/x/src/a has 15 entries, at most 14"]);
+}
+
+fn over_full(paths: &[String]) -> Vec<String> {
+    let mut folders: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let is_watched = |path: &&String| path.contains("/src/") && !path.contains("crates/proof/");
+    for path in paths.iter().filter(is_watched) {
+        let mut end = path.len();
+        while let Some(slash) = path[..end].rfind('/') {
+            folders.entry(&path[..slash]).or_default().insert(&path[slash + 1..end]);
+            end = slash;
+        }
+    }
+    let folders = folders.into_iter().filter(|(folder, _)| folder.contains("/src"));
+    let folders = folders.filter(|(_, entries)| entries.len() > MOST_ENTRIES);
+    folders
+        .map(|(folder, entries)| {
+            format!("{folder} has {} entries, at most {MOST_ENTRIES}", entries.len())
+        })
+        .collect()
+}
+
+#[test]
+fn every_page_is_in_the_documentation() {
+    let sources = sources();
+    assert_eq!(pages_left_out(&sources), Vec::<String>::new());
+    let file = |path: &str, text: &str| Source { path: path.into(), text: text.into() };
+    let engine = "crates/lockkeeper/src/engines/x";
+    let bare = file(&format!("{engine}/mod.rs"), "//! An engine.\n");
+    assert_eq!(pages_left_out(&[bare]).len(), 1, "no page at all");
+    let included = "#![doc = include_str!(\"page.md\")]\n";
+    for (text, n_faults) in [("//! An engine.\n", 1), (included, 0)] {
+        let all = [
+            file(&format!("{engine}/mod.rs"), text),
+            file(&format!("{engine}/page.md"), "A page."),
+        ];
+        assert_eq!(pages_left_out(&all).len(), n_faults, "{text}");
+    }
+}
+
+/// Engines without a page, and pages that the module beside them does not include.
+fn pages_left_out(sources: &[Source]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let engines = "crates/lockkeeper/src/engines/";
+    let text_of = |path: &str| {
+        sources.iter().find(|source| source.path == path).map(|source| source.text.as_str())
+    };
+    for source in sources {
+        let Some(rest) = source.path.strip_prefix(engines) else { continue };
+        let Some((folder, name)) = rest.rsplit_once('/') else { continue };
+        let is_engine = name == "mod.rs" && !folder.contains('/') && folder != "net";
+        if is_engine && text_of(&format!("{engines}{folder}/page.md")).is_none() {
+            faults.push(format!("{engines}{folder} has no page.md"));
+        }
+        let module = text_of(&format!("{engines}{folder}/mod.rs")).unwrap_or_default();
+        if name == "page.md" && !module.contains("#![doc = include_str!(\"page.md\")]") {
+            faults.push(format!("{} is not included by the module beside it", source.path));
+        }
+    }
+    faults
 }
 
 #[tokio::test]
@@ -87,9 +164,18 @@ fn an_engine_that_sleeps_or_reads_the_clock_is_caught() {
 #[test]
 fn every_rule_catches_what_it_is_for() {
     let engine = "crates/lockkeeper/src/engines/x/claim.rs";
-    assert_caught(engines_import_only_the_contract, engine, "use crate::steward::Steward;");
-    assert_caught(engines_import_only_the_contract, engine, "    clock::Clock,\n");
-    let core = "crates/lockkeeper/src/line.rs";
+    assert_caught(imports_stay_below, engine, "use crate::line::errand::steward::Steward;");
+    assert_caught(imports_stay_below, engine, "use crate::{\n    time::clock::Clock,\n};");
+    assert_caught(imports_stay_below, engine, "use super::super::redis::wire::call::Call;");
+    assert_caught(imports_stay_below, "crates/lockkeeper/src/time/x.rs", "crate::line::Line");
+    assert_caught(
+        imports_stay_below,
+        "crates/lockkeeper/src/stray.rs",
+        "use crate::engine::Claim;",
+    );
+    let wire = "crates/lockkeeper/src/engines/redis/wire/x.rs";
+    assert_caught(imports_stay_below, wire, "use crate::engines::redis::server::client::Client;");
+    let core = "crates/lockkeeper/src/line/mod.rs";
     assert_caught(time_is_read_in_one_file, core, "let now = Instant::now();");
     assert_caught(features_are_switched_in_three_files, core, "#[cfg(feature = \"file\")]");
     assert_caught(unsafe_code_is_listed, core, "let x = unsafe { *pointer };");
@@ -98,6 +184,12 @@ fn every_rule_catches_what_it_is_for() {
     assert_caught(files_and_functions_are_short, core, &"// a line\n".repeat(401));
     let long_function = format!("fn long() {{\n{}}}\n", "    step();\n".repeat(70));
     assert_caught(files_and_functions_are_short, core, &long_function);
+    for start in
+        ["pub(super) async ", "pub(crate) async ", "pub(in super::super) ", "const ", "pub unsafe "]
+    {
+        let long_function = format!("    {start}{}", long_function.replace("}\n", "    }\n"));
+        assert_caught(files_and_functions_are_short, core, &long_function);
+    }
     assert_caught(ignored_tests_say_why, core, "#[ignore]");
     assert_caught(no_path_of_a_machine, core, &format!("let home = \"/{}/x\";", "root"));
 }
@@ -118,25 +210,9 @@ fn engines_have_no_time(source: &Source) -> Vec<String> {
     faults
 }
 
-fn engines_import_only_the_contract(source: &Source) -> Vec<String> {
-    if !source.is_engine() || source.path.ends_with("engines/mod.rs") {
-        return Vec::new();
-    }
-    let outside = [
-        "alarm", "blocking", "book", "clock", "errand", "event", "guard", "held", "line", "lock",
-        "locks", "owner", "steward", "ticket", "turn",
-    ];
-    let from_outside = |line: &&str| {
-        outside.iter().any(|module| {
-            line.contains(&format!("crate::{module}::"))
-                || line.starts_with(&format!("    {module}::"))
-        })
-    };
-    source.code().filter(from_outside).map(str::to_owned).collect()
-}
-
 fn time_is_read_in_one_file(source: &Source) -> Vec<String> {
-    if !source.path.starts_with("crates/lockkeeper/src/") || source.path.ends_with("src/clock.rs") {
+    if !source.path.starts_with("crates/lockkeeper/src/") || source.path.ends_with("time/clock.rs")
+    {
         return Vec::new();
     }
     source.code_lines_with(&["Instant::now", "SystemTime::now", "clock_gettime"])
@@ -153,7 +229,7 @@ fn features_are_switched_in_three_files(source: &Source) -> Vec<String> {
 fn unsafe_code_is_listed(source: &Source) -> Vec<String> {
     let allowed = [
         "lab/src/signals.rs",
-        "lockkeeper/src/fork.rs",
+        "tools/fork.rs",
         "engines/file/interrupt.rs",
         "lockkeeper-cli/src/linux/process.rs",
         "tests/it/house_rules.rs",
@@ -185,9 +261,7 @@ fn files_and_functions_are_short(source: &Source) -> Vec<String> {
     let mut open: Option<(usize, usize, &str)> = None;
     for (number, line) in source.text.lines().enumerate() {
         let indent = line.len() - line.trim_start().len();
-        let is_function = ["fn ", "pub fn ", "pub(crate) fn ", "async fn ", "pub async fn "]
-            .iter()
-            .any(|start| line.trim_start().starts_with(start));
+        let is_function = is_function(line);
         match open {
             None if is_function && !line.trim_end().ends_with('}') => {
                 open = Some((number, indent, line.trim()));
@@ -202,6 +276,17 @@ fn files_and_functions_are_short(source: &Source) -> Vec<String> {
         }
     }
     faults
+}
+
+/// Whether a function begins on this line, whatever stands before its `fn`.
+fn is_function(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let is_before = |word: &str| {
+        word.starts_with("pub") || matches!(word, "async" | "const" | "unsafe" | "default")
+    };
+    // `pub(in some::path)` and `extern "C"` are two words each.
+    let is_part = |word: &str| word.ends_with(')') || word == "extern" || word.starts_with('"');
+    words.find(|word| !is_before(word) && !is_part(word)) == Some("fn")
 }
 
 fn ignored_tests_say_why(source: &Source) -> Vec<String> {
@@ -243,7 +328,7 @@ impl Source {
 fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
-    for folder in ["crates", "xtask", "bench", "decisions", ".ci"] {
+    for folder in ["crates", "xtask", "bench", "interop", "decisions", ".ci"] {
         collect(&root.join(folder), &mut found);
     }
     let shown = |path: &Path| path.strip_prefix(&root).unwrap_or(path).display().to_string();
@@ -259,7 +344,7 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     for path in entries.flatten().map(|entry| entry.path()) {
         let is_source =
             path.extension().is_some_and(|end| end == "rs" || end == "md" || end == "toml");
-        if path.is_dir() && !path.ends_with("target") {
+        if path.is_dir() && !path.ends_with("target") && !path.ends_with("node_modules") {
             collect(&path, found);
         } else if is_source {
             found.push(path);

@@ -1,4 +1,4 @@
-//! Redis in all its forms. The page `page.md` says what each promises.
+#![doc = include_str!("page.md")]
 
 use self::{
     dialects::{native::Native, plain::Plain, redisson::Redisson},

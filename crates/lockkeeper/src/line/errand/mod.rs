@@ -5,6 +5,7 @@ pub(crate) mod ask;
 mod backoff;
 mod decline;
 pub(crate) mod give_back;
+mod give_up;
 pub(crate) mod handoff;
 mod quick_call;
 pub(crate) mod release;

@@ -94,16 +94,7 @@ impl Settings {
                  redis+cluster: or redlock:",
             ));
         }
-        let dialect = match url.take("dialect").as_deref() {
-            None | Some("native") => Dialect::Native,
-            Some("plain") => Dialect::Plain,
-            Some("redisson") => Dialect::Redisson,
-            Some(_) => {
-                return Err(Error::bad_options(
-                    "the parameter \"dialect\" may be native, plain or redisson",
-                ));
-            }
-        };
+        let dialect = dialect(&mut url)?;
         let tls = tls(&mut url, with_tls)?;
         let evicting_allowed = match url.take("evicting").as_deref() {
             None => false,
@@ -127,6 +118,17 @@ impl Settings {
             evicting_allowed,
             place: None,
         })
+    }
+}
+
+fn dialect(url: &mut Url) -> Result<Dialect> {
+    match url.take("dialect").as_deref() {
+        None | Some("native") => Ok(Dialect::Native),
+        Some("plain") => Ok(Dialect::Plain),
+        Some("redisson") => Ok(Dialect::Redisson),
+        Some(_) => {
+            Err(Error::bad_options("the parameter \"dialect\" may be native, plain or redisson"))
+        }
     }
 }
 

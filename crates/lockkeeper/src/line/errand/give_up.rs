@@ -1,8 +1,8 @@
 //! When nobody asks for a line any more.
 
-use super::{Line, LineRecord, seat::Answer, state::Stage};
 use crate::{
     engine::error::Error,
+    line::{Line, LineRecord, seat::Answer, state::Stage},
     tools::sync::{locked, wake},
 };
 
