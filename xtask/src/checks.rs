@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::{
-    packages,
+    api, packages,
     steps::{Done, cargo, cargo_with, root},
 };
 
@@ -15,6 +15,7 @@ pub(crate) fn all() -> Done {
         &["doc", "--workspace", "--no-deps", "--all-features", "--document-private-items"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
+    api::check(&[])?;
     cargo(&["test", "--workspace", "--all-features"])?;
     examples()?;
     the_core_pulls_no_client()

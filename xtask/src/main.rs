@@ -1,6 +1,7 @@
-//! The chores of this repository: `cargo xtask test | bench | interop | proof`.
+//! The chores of this repository: `cargo xtask test | bench | interop | proof | api`.
 #![allow(clippy::print_stderr, reason = "this is a command")]
 
+mod api;
 mod checks;
 mod packages;
 mod steps;
@@ -13,6 +14,7 @@ usage: cargo xtask COMMAND
   test            installs what the tests need, then runs format, lints, tests, docs and examples
   proof [NAME]    heavy proofs with real processes (all of them without a name; --quick, --seed N, --mode M)
   bench [TABLE]   side by side with the raw engine and with peers (--check fails on a missed ratio)
+  api [--keep]    compares the public API with the one that is kept, or keeps it anew
   interop         shares locks with the real clients of other languages (--only CLIENT)
 ";
 
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
             ("test", []) => checks::all(),
             ("proof", rest) => steps::proof(rest),
             ("bench", rest) => steps::bench(rest),
+            ("api", rest) => api::check(rest),
             ("interop", rest) => {
                 packages::ensure(packages::FOR_INTEROP).and_then(|()| steps::interop(rest))
             }

@@ -89,7 +89,7 @@ impl Guard {
     /// Runs the work, and stops it when the lock is lost.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] when the lock was lost before the work was done; the work is dropped then. The same
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) when the lock was lost before the work was done; the work is dropped then. The same
     /// when the work is done but the lock ran out meanwhile, for example because the process was stopped.
     ///
     /// # Cancel safety
@@ -115,10 +115,10 @@ impl Guard {
     /// engine knows of is told to the next guard then.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if it was lost before, also if only the engine knows that: then it had
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if it was lost before, also if only the engine knows that: then it had
     /// another holder, or none, and what was done under the lock may not have been done alone. (The file engine
     /// does not look again when a hold of less than about 100 ms is released; its page says why.)
-    /// [`ErrorKind::Unreachable`] if the engine did not answer, in which case the release goes on in
+    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable) if the engine did not answer, in which case the release goes on in
     /// the background. Either way the hold is over.
     ///
     /// # Cancel safety
@@ -143,8 +143,8 @@ impl Guard {
     /// lock by a copy needs a holder that is killed, or that keeps the guard for as long.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if it is not held any more, [`ErrorKind::Refused`] in a forked child,
-    /// [`ErrorKind::Other`] if it is being renewed right now (ask again in a moment), if the process has no
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if it is not held any more, [`ErrorKind::Refused`](crate::ErrorKind::Refused) in a forked child,
+    /// [`ErrorKind::Other`](crate::ErrorKind::Other) if it is being renewed right now (ask again in a moment), if the process has no
     /// descriptor to spare, or if the engine panicked; the lock is held all the same.
     #[cfg(unix)]
     pub fn descriptor(&self) -> Result<Option<std::os::fd::OwnedFd>> {

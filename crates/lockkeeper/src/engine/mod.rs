@@ -17,7 +17,7 @@
 //! 10. What the profile promises is kept, and nothing is promised that is not.
 //!
 //! The futures of a claim are polled by whoever drives them: the caller's task, a thread without
-//! any runtime, or the steward's thread; [`poller`] says which. An engine that needs a reactor brings its own.
+//! any runtime, or the steward's thread; [`poller()`] says which. An engine that needs a reactor brings its own.
 //!
 //! They may also be dropped at any await, and the same or another call made next: a caller goes
 //! away, or the answer of an engine that [answers later](Answers::Later) takes longer than

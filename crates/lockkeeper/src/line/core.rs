@@ -31,7 +31,7 @@ use crate::{
 /// How many lines may be idle before the idle ones are forgotten.
 const KEPT_LINES: usize = 1024;
 
-/// What everything made from one [`Locks`] shares.
+/// What everything made from one [`Locks`](crate::Locks) shares.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,

@@ -77,7 +77,7 @@ pub(crate) type Spare = Option<Box<dyn Claim>>;
 
 /// What came of joining.
 pub(crate) enum Joined<'a> {
-    /// Nobody here had asked: whoever opens the line must [`ask`](crate::line::errand::ask).
+    /// Nobody here had asked: whoever opens the line must [`ask`](mod@crate::line::errand::ask).
     Opened(Ticket<'a>),
     Queued(Ticket<'a>),
     /// The owner has it already.

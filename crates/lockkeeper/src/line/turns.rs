@@ -63,7 +63,7 @@ pub(crate) enum Ended {
 /// Whom a hold that was lost leaves behind.
 #[derive(Debug)]
 pub(crate) enum Left {
-    /// Its line, which must [ask](errand::ask) again.
+    /// Its line, which must [ask](errand::ask()) again.
     Waiting,
     /// The line has moved on.
     Nobody,
