@@ -112,17 +112,15 @@ pub(crate) fn claim_for(
 ) -> Option<(Box<dyn Claim>, Moment)> {
     let core = &line.core;
     let request = core.request(line.key(), &first.wish);
-    let claim = calling(|| {
-        let request = match spare {
-            None => request,
-            Some(mut spare) => match spare.quick().map(|quick| quick.reuse(request)) {
-                Some(Ok(())) => return spare,
-                Some(Err(request)) => request,
-                // A claim is only spare if it has a quick way; it may have lost it.
-                None => core.request(line.key(), &first.wish),
+    let claim = calling(|| match spare {
+        None => new_claim(line, request),
+        Some(mut spare) => match spare.quick() {
+            Some(quick) => match quick.reuse(request) {
+                Ok(()) => spare,
+                Err(request) => new_claim(line, request),
             },
-        };
-        new_claim(line, request)
+            None => new_claim(line, request),
+        },
     });
     match claim {
         Ok(claim) => Some((claim, core.clock.now())),

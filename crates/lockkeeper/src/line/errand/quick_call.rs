@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     engine::{Attempt, Claim, Moment, Quick, Released, error::Result},
+    time::clock::Clock,
     tools::caught::{calling, polling},
 };
 
@@ -43,6 +44,16 @@ impl Answer for Released {
 pub(crate) fn send<A: Answer>(claim: &mut dyn Claim, now: Moment) -> bool {
     let sent = calling(|| claim.quick().is_some_and(|quick| A::send(quick, now)));
     sent.unwrap_or(false)
+}
+
+/// The same now; answers when that was. The clock is only read if there is a quick way.
+pub(crate) fn send_now<A: Answer>(claim: &mut dyn Claim, clock: &Clock) -> Option<Moment> {
+    let sent = calling(|| {
+        let quick = claim.quick()?;
+        let now = clock.now();
+        A::send(quick, now).then_some(now)
+    });
+    sent.unwrap_or(None)
 }
 
 /// The answer to a call that was [sent](send) the quick way; `None` if the call must be made at length.

@@ -48,10 +48,9 @@ impl Release {
     pub(crate) fn begin(held: Arc<Held>) -> Self {
         let stage = match held.take() {
             Taken::Claim(mut claim) => {
-                let now = held.line.core.clock.now();
-                match quick_call::send::<Released>(&mut *claim, now) {
-                    true => Stage::Sent(Sent { claim, limit: CallLimit::new(now) }),
-                    false => Stage::errand(&held, Taken::Claim(claim)),
+                match quick_call::send_now::<Released>(&mut *claim, &held.line.core.clock) {
+                    Some(now) => Stage::Sent(Sent { claim, limit: CallLimit::new(now) }),
+                    None => Stage::errand(&held, Taken::Claim(claim)),
                 }
             }
             taken => Stage::errand(&held, taken),

@@ -193,8 +193,8 @@ enum Returning {
 impl Returning {
     /// Begins one, and answers what is left of it.
     fn begin(unsettled: Unsettled, mut claim: Box<dyn Claim>) -> Option<Self> {
-        let now = unsettled.line.core.clock.now();
-        if unattended(|| quick_call::send::<Released>(&mut *claim, now)) {
+        let clock = &unsettled.line.core.clock;
+        if unattended(|| quick_call::send_now::<Released>(&mut *claim, clock)).is_some() {
             return Some(Self::Sent(unsettled, claim));
         }
         Self::begin_errand(unsettled, claim, Before::Nothing)
