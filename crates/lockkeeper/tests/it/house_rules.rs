@@ -137,6 +137,7 @@ async fn the_readme_says_what_every_engine_promises() {
         let row = readme.lines().find(|line| is_row_of(line, profile.engine));
         let row = row.unwrap_or_else(|| panic!("no row for {}", profile.engine));
         assert!(row.contains(profile.promise), "{}: {row}", profile.promise);
+        assert!(!profile.broken_by.is_empty(), "{} says nothing of what breaks it", profile.engine);
     }
 }
 

@@ -95,6 +95,8 @@ impl Engine for FileEngine {
         profile.answers = Answers::AtOnce;
         profile.promise = "On this machine, among processes of this user that open the same \
                            file, at most one holds the lock, even if it is paused.";
+        profile.broken_by = "Removing or replacing the file of a key while the lock is held; a folder on a network \
+                             file system, where each machine has locks of its own.";
         profile
     }
 

@@ -95,6 +95,7 @@ impl Engine for Memory {
             wake: Wake::Told,
             answers: Answers::AtOnce,
             promise: "In this process, at most one task is told that it holds the lock.",
+            broken_by: "A second process: it has locks of its own.",
             ..Profile::weakest("memory")
         }
     }

@@ -89,6 +89,7 @@ pub(crate) fn profile(engine: &'static str, wake: Wake, settings: &Settings) -> 
         answers: Answers::Later,
         wake,
         promise,
+        broken_by: settings.arrangement.broken_by(),
         ..Profile::weakest(engine)
     }
 }

@@ -121,6 +121,22 @@ impl Settings {
     }
 }
 
+impl Arrangement {
+    /// What breaks the promise of a lock, whatever its dialect.
+    pub(crate) fn broken_by(&self) -> &'static str {
+        match self {
+            Self::Single => {
+                "A server that loses its data (a restart without persistence, FLUSHALL, eviction) or whose clock \
+                 jumps ahead; clients of another dialect."
+            }
+            Self::Sentinel { .. } | Self::Cluster => {
+                "A failover that loses a grant, an old primary that lives on, a server that loses its data or whose \
+                 clock jumps ahead; clients of another dialect."
+            }
+        }
+    }
+}
+
 fn dialect(url: &mut Url) -> Result<Dialect> {
     match url.take("dialect").as_deref() {
         None | Some("native") => Ok(Dialect::Native),

@@ -120,6 +120,7 @@ impl Native {
             wake: Wake::Told,
             answers: Answers::Later,
             promise,
+            broken_by: settings.arrangement.broken_by(),
             ..Profile::weakest("redis")
         };
         Ok(Self { shared: Arc::new(shared), profile })

@@ -68,6 +68,7 @@ pub(crate) async fn open(url: Url, now: Moment) -> Result<Box<dyn Engine>> {
         wake: Wake::Asked,
         answers: Answers::Later,
         promise: PROMISE,
+        broken_by: BROKEN_BY,
         ..Profile::weakest(NAME)
     };
     Ok(Box::new(Redlock { shared: Arc::new(shared), profile }))
@@ -76,6 +77,9 @@ pub(crate) async fn open(url: Url, now: Moment) -> Result<Box<dyn Engine>> {
 const PROMISE: &str = "At most one is told that it holds the lock, unless a server forgets, or its clock jumps ahead, and it is \
      used again within a ttl; fewer than half of them may be out of reach. A fence larger than all before as long as a majority \
      remembers, or the clocks are right.";
+
+const BROKEN_BY: &str = "A server that has forgotten, or whose clock jumped ahead, and is used again within a ttl; \
+     clients of another dialect.";
 
 fn needs() -> Needs {
     Needs { scripts: vec![&ASK, &RENEW, &RAISE, &RELEASE, &RELEASE_MANY], listens: false }
