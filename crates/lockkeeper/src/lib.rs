@@ -7,8 +7,8 @@ mod line;
 pub mod observe;
 mod time;
 #[cfg_attr(
-    not(feature = "redis"),
-    allow(dead_code, reason = "only engines with servers need all of it")
+    not(all(feature = "memory", feature = "redis")),
+    allow(dead_code, reason = "only these engines together need all of it")
 )]
 mod tools;
 

@@ -124,7 +124,7 @@ impl Lock {
     /// If this process is asking for the same key already, that answer is waited for first, also when the task that
     /// asked has gone away. So with an engine that does not answer, the error comes after two answers' times at the
     /// latest, and of several tries for one key, each waits for those before it. If the task that asked is there and
-    /// is not polled, no answer comes until it is: see [`acquire`](Self::acquire#tasks-that-stand-still).
+    /// is not polled, no answer comes until it is: see [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -138,7 +138,7 @@ impl Lock {
     /// # Errors
     /// [`ErrorKind::TimedOut`] when it was busy all the time, [`ErrorKind::Unreachable`] when the
     /// engine was asked and had not answered by then, or had and the task that asked was
-    /// [not polled](Self::acquire#tasks-that-stand-still); otherwise as [`acquire`](Self::acquire).
+    /// [not polled](Self::acquire); otherwise as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).

@@ -303,7 +303,8 @@ fn no_path_of_a_machine(source: &Source) -> Vec<String> {
 
 impl Source {
     fn is_engine(&self) -> bool {
-        self.path.starts_with("crates/lockkeeper/src/engines/") && !self.path.contains("/tests/")
+        let is_test = self.path.contains("/tests/") || self.path.ends_with("/tests.rs");
+        self.path.starts_with("crates/lockkeeper/src/engines/") && !is_test
     }
 
     fn ends_with_any(&self, ends: &[&str]) -> bool {

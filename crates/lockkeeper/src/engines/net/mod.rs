@@ -1,9 +1,12 @@
-//! What every engine at a distance shares: a runtime for callers without one, bytes over TCP and TLS,
-//! listeners, and several futures at once. It may import `engine/` and `tools/`.
+//! What every engine at a distance shares: a runtime for callers without one, a connection per runtime,
+//! bytes over TCP and TLS, listeners, and several futures at once.
+//! It may import `engine/` and `tools/`.
 
+pub(crate) mod dial;
 pub(crate) mod join_until;
 pub(crate) mod listener;
 pub(crate) mod own_runtime;
+pub(crate) mod per_runtime;
 pub(crate) mod stream;
 pub(crate) mod tls;
 pub(crate) mod together;

@@ -13,13 +13,19 @@ use crate::{
 };
 
 /// A thread with a runtime; it starts when first needed and ends with its owner.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OwnRuntime {
+    /// The thread's name.
+    name: String,
     handle: Mutex<Option<Handle>>,
     stop: Arc<Flag>,
 }
 
 impl OwnRuntime {
+    pub(crate) fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), handle: Mutex::default(), stop: Arc::default() }
+    }
+
     pub(crate) fn handle(&self) -> Result<Handle> {
         let mut known = locked(&self.handle);
         if let Some(handle) = &*known {
@@ -32,7 +38,7 @@ impl OwnRuntime {
         let handle = runtime.handle().clone();
         let stop = Arc::clone(&self.stop);
         thread::Builder::new()
-            .name("lockkeeper-redis".into())
+            .name(self.name.clone())
             .spawn(move || runtime.block_on(stop.raised()))
             .map_err(no_thread)?;
         *known = Some(handle.clone());

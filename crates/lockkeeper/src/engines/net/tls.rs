@@ -16,13 +16,37 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     engine::error::{Error, Result},
-    tools::url::Host,
+    tools::url::{Host, Url},
 };
 
 /// How to speak TLS to the servers of one URL.
 pub(crate) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
+    /// Takes the parameters `ca`, `cert` and `key` out of a URL. They need a scheme that asks for TLS, of
+    /// which `secure` is an example.
+    pub(crate) fn read(url: &mut Url, is_wanted: bool, secure: &str) -> Result<Option<Arc<Self>>> {
+        let mut file = |name| url.take(name).map(PathBuf::from);
+        let (authorities, certificate, key) = (file("ca"), file("cert"), file("key"));
+        if !is_wanted {
+            return match authorities.or(certificate).or(key) {
+                None => Ok(None),
+                Some(_) => Err(Error::bad_options(format!(
+                    "the parameters ca, cert and key need TLS; write {secure}: instead of {}:",
+                    secure.trim_end_matches('s')
+                ))),
+            };
+        }
+        let identity = match (certificate, key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            _ => {
+                return Err(Error::bad_options("the parameters cert and key go together"));
+            }
+        };
+        Self::new(authorities.as_deref(), identity).map(|tls| Some(Arc::new(tls)))
+    }
+
     /// Trusts the authorities in this file, or else the system's; shows a certificate if it has one.
     pub(crate) fn new(
         authorities: Option<&Path>,

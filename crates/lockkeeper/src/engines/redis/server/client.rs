@@ -71,7 +71,7 @@ pub(crate) struct Needs {
 
 impl Client {
     pub(crate) fn new(settings: &Settings, needs: Needs) -> Result<Self> {
-        let own_runtime = Arc::new(OwnRuntime::default());
+        let own_runtime = Arc::new(OwnRuntime::new("lockkeeper-redis"));
         let may_move = !matches!(settings.arrangement, Arrangement::Single);
         let evicting_allowed = settings.evicting_allowed;
         let bare = |login: &Login, peer| Hello {

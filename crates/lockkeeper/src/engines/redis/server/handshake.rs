@@ -1,14 +1,12 @@
 //! From an address to a connection that can be used: TCP, TLS, login, and a look at who answers.
 
-use std::{future::poll_fn, sync::Arc, time::Duration};
-
-use tokio::net::TcpStream;
+use std::{future::poll_fn, sync::Arc};
 
 use super::{check, distinct_servers::Place, settings::Login};
 use crate::{
     engine::error::{Error, Result},
     engines::{
-        net::{stream::Stream, tls::Tls},
+        net::{dial::dial, stream::Stream, tls::Tls},
         redis::wire::{
             call::Call,
             refusal::no_error,
@@ -45,12 +43,9 @@ pub(crate) enum Peer {
     Guide,
 }
 
-/// The kernel gives a silent connection up after this long.
-const KEEPALIVE: Duration = Duration::from_secs(15);
-
 impl Hello {
     pub(crate) async fn open(&self, host: &Host, channel: &str) -> Result<Stream> {
-        let mut stream = self.connect(host).await?;
+        let mut stream = dial(host, self.tls.as_deref()).await?;
         let mut call = Call::default();
         self.introduce(&mut call);
         if self.listens {
@@ -86,7 +81,7 @@ impl Hello {
 
     /// Whether a server says that it is a replica.
     pub(crate) async fn is_replica(&self, host: &Host) -> Result<bool> {
-        let mut stream = self.connect(host).await?;
+        let mut stream = dial(host, self.tls.as_deref()).await?;
         let mut call = Call::default();
         self.introduce(&mut call);
         call.add(&[b"INFO"]);
@@ -107,27 +102,6 @@ impl Hello {
             call.add(&[b"SELECT", self.database.to_string().as_bytes()]);
         }
     }
-
-    async fn connect(&self, host: &Host) -> Result<Stream> {
-        let stream = TcpStream::connect((host.name.as_str(), host.port))
-            .await
-            .map_err(|error| Error::unreachable(format!("{host} cannot be reached"), error))?;
-        tune(&stream).map_err(|error| Error::unreachable("the connection broke", error))?;
-        Ok(match &self.tls {
-            None => Stream::plain(stream),
-            Some(tls) => Stream::Tls(Box::new(tls.connect(stream, host).await?)),
-        })
-    }
-}
-
-fn tune(stream: &TcpStream) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = socket2::SockRef::from(stream);
-    let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3);
-    socket.set_tcp_keepalive(&keepalive)?;
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(KEEPALIVE * 2))?;
-    Ok(())
 }
 
 fn broke(error: std::io::Error) -> Error {

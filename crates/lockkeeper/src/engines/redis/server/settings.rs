@@ -1,6 +1,6 @@
 //! What a URL says about a Redis.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use super::distinct_servers::Place;
 use crate::{
@@ -95,7 +95,7 @@ impl Settings {
             ));
         }
         let dialect = dialect(&mut url)?;
-        let tls = tls(&mut url, with_tls)?;
+        let tls = Tls::read(&mut url, with_tls, "rediss")?;
         let evicting_allowed = match url.take("evicting").as_deref() {
             None => false,
             Some("allowed") => true,
@@ -162,25 +162,4 @@ fn database(mut path: impl Iterator<Item = String>, arrangement: &Arrangement) -
         return Err(Error::bad_options("the path of the URL has too many parts"));
     }
     Ok(database)
-}
-
-fn tls(url: &mut Url, wanted: bool) -> Result<Option<Arc<Tls>>> {
-    let mut file = |name| url.take(name).map(PathBuf::from);
-    let (authorities, certificate, key) = (file("ca"), file("cert"), file("key"));
-    if !wanted {
-        return match authorities.or(certificate).or(key) {
-            None => Ok(None),
-            Some(_) => Err(Error::bad_options(
-                "the parameters ca, cert and key need TLS; write rediss: instead of redis:",
-            )),
-        };
-    }
-    let identity = match (certificate, key) {
-        (None, None) => None,
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        _ => {
-            return Err(Error::bad_options("the parameters cert and key go together"));
-        }
-    };
-    Tls::new(authorities.as_deref(), identity).map(|tls| Some(Arc::new(tls)))
 }

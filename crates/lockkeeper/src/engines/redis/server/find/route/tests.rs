@@ -20,7 +20,7 @@ fn leads_nowhere(is_cluster: bool) -> Route {
     };
     // Nobody can listen on this port.
     let guide = Host { name: "127.0.0.1".into(), port: 0 };
-    Route::new(vec![guide], hello(), kind, Vec::new(), Arc::default())
+    Route::new(vec![guide], hello(), kind, Vec::new(), Arc::new(OwnRuntime::new("test")))
 }
 
 #[tokio::test]
