@@ -3,6 +3,7 @@
 
 mod certificates;
 mod folder;
+pub mod memcached;
 mod ports;
 mod process;
 pub mod proxy;

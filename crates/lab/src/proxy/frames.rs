@@ -1,10 +1,10 @@
-//! Where one request or reply of Redis ends and the next begins.
+//! Where one request or reply of Redis or Memcached ends and the next begins.
 
 /// Bytes as they come, given out as whole frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     bytes: Vec<u8>,
-    /// What came is not Redis's protocol; nothing is taken note of any more.
+    /// What came is neither's protocol; nothing is taken note of any more.
     is_foreign: bool,
 }
 
@@ -70,6 +70,9 @@ enum Length {
 
 fn length(bytes: &[u8]) -> Length {
     let Some(kind) = bytes.first() else { return Length::Unknown };
+    if kind.is_ascii_alphabetic() {
+        return length_in_lines(bytes);
+    }
     if !b"+-:,#_($=!*~>%|".contains(kind) {
         return Length::Foreign;
     }
@@ -100,6 +103,22 @@ fn length(bytes: &[u8]) -> Length {
     Length::Known(end)
 }
 
+/// Memcached's protocol has lines, some of which say how many bytes of a value come behind them.
+fn length_in_lines(bytes: &[u8]) -> Length {
+    let Some((line, rest)) = split_line(bytes) else { return Length::Unknown };
+    let head = bytes.len() - rest.len();
+    let words: Vec<_> = line.split(|byte| *byte == b' ').collect();
+    let n_bytes = match words[..] {
+        [b"ms", _, n_bytes, ..] | [b"VA", n_bytes, ..] => std::str::from_utf8(n_bytes).ok(),
+        _ => return Length::Known(head),
+    };
+    match n_bytes.and_then(|n_bytes| n_bytes.parse::<usize>().ok()) {
+        None => Length::Foreign,
+        Some(n_bytes) if rest.len() < n_bytes + 2 => Length::Unknown,
+        Some(n_bytes) => Length::Known(head + n_bytes + 2),
+    }
+}
+
 /// The first line, without its end, and what comes after it.
 fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
@@ -110,7 +129,7 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    const FRAMES: [&[u8]; 8] = [
+    const FRAMES: [&[u8]; 13] = [
         b"*2\r\n$3\r\nGET\r\n$4\r\n\r\n\r\n\r\n",
         b"+OK\r\n",
         b"$-1\r\n",
@@ -119,6 +138,11 @@ mod tests {
         b"%2\r\n+a\r\n:1\r\n+b\r\n*0\r\n",
         b"|1\r\n+a\r\n:1\r\n$2\r\nab\r\n",
         b"$0\r\n\r\n",
+        b"ms key 4 T5 ME c\r\n\r\n\r\n\r\n",
+        b"md key C7\r\n",
+        b"VA 4 c7\r\nabcd\r\n",
+        b"HD c7\r\n",
+        b"CLIENT_ERROR bad command line format\r\n",
     ];
 
     #[test]

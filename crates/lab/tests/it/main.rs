@@ -3,6 +3,7 @@
 
 mod cluster;
 mod five;
+mod memcached;
 mod proxy;
 mod secure;
 mod sentinels;
