@@ -29,7 +29,7 @@ fn lints() -> Done {
     lint(&["--workspace", "--all-features"])?;
     let library = ["clippy", "--quiet", "--package", "lockkeeper", "--no-default-features"];
     cargo(&[&library[..], &strict[..]].concat())?;
-    for feature in ["file", "memory", "redis", "macros", "tracing", "conformance"] {
+    for feature in ["file", "memcached", "memory", "redis", "macros", "tracing", "conformance"] {
         cargo(&[&library[..], &["--features", feature], &strict[..]].concat())?;
     }
     Ok(())

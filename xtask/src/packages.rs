@@ -13,6 +13,7 @@ pub(crate) const FOR_TESTS: &[Program] = &[
     ("setsid", "util-linux"),
     ("script", "bsdutils"),
     ("openssl", "openssl"),
+    ("memcached", "memcached"),
     ("redis-server", "redis-server"),
     ("redis-sentinel", "redis-sentinel"),
     ("redis-cli", "redis-tools"),
@@ -22,6 +23,7 @@ pub(crate) const FOR_TESTS: &[Program] = &[
 
 /// What the clients of other languages are installed with and run by, and their servers.
 pub(crate) const FOR_INTEROP: &[Program] = &[
+    ("memcached", "memcached"),
     ("redis-server", "redis-server"),
     ("python3", "python3-venv"),
     ("node", "nodejs"),

@@ -7,6 +7,7 @@ mod codes;
 mod crowd;
 mod killed;
 mod loss;
+mod memcached;
 mod nested;
 mod pages;
 mod passed_on;

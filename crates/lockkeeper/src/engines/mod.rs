@@ -12,9 +12,15 @@ use crate::{
 
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub mod file;
+#[cfg(feature = "memcached")]
+pub mod memcached;
 #[cfg(feature = "memory")]
 pub mod memory;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "memcached", feature = "redis"))]
+#[cfg_attr(
+    not(all(feature = "memcached", feature = "redis")),
+    allow(dead_code, reason = "not every engine with servers needs all of it")
+)]
 mod net;
 #[cfg(feature = "redis")]
 pub mod redis;
@@ -27,8 +33,9 @@ pub(crate) async fn open(url: Option<&str>, now: Moment) -> Result<Box<dyn Engin
         Some("file") => open_file(Some(folder_of(&url)?)),
         Some("memory") => open_memory(table_of(&url)?),
         Some("redis" | "redlock") => open_redis(url, now).await,
+        Some("memcached") => open_memcached(url, now).await,
         _ => Err(Error::bad_options(format!(
-            "no engine is called {:?}; write file: or redis:, or one of the kin of redis:",
+            "no engine is called {:?}; write file:, memcached: or redis:, or one of the kin of redis:",
             url.scheme
         ))),
     }
@@ -46,6 +53,7 @@ fn name_of_scheme(scheme: &str) -> Option<&'static str> {
         "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
         | "rediss+cluster" => Some("redis"),
         "redlock" | "redlocks" => Some("redlock"),
+        "memcached" | "memcacheds" => Some("memcached"),
         _ => None,
     }
 }
@@ -102,4 +110,16 @@ async fn open_redis(url: Url, now: Moment) -> Result<Box<dyn Engine>> {
 async fn open_redis(_: Url, _: Moment) -> Result<Box<dyn Engine>> {
     let message = "redis: needs the crate feature `redis`";
     Err(Error::unsupported(message).at("redis", None, Call::Connect))
+}
+
+#[cfg(feature = "memcached")]
+async fn open_memcached(url: Url, now: Moment) -> Result<Box<dyn Engine>> {
+    let opened = memcached::open(url, now).await;
+    opened.map_err(|error| error.at(memcached::NAME, None, Call::Connect))
+}
+
+#[cfg(not(feature = "memcached"))]
+async fn open_memcached(_: Url, _: Moment) -> Result<Box<dyn Engine>> {
+    let message = "memcached: needs the crate feature `memcached`";
+    Err(Error::unsupported(message).at("memcached", None, Call::Connect))
 }

@@ -125,6 +125,7 @@ async fn the_readme_says_what_every_engine_promises() {
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (redis, five) = (lab::redis::Server::start().unwrap(), lab::redis::Five::start().unwrap());
+    let memcached = lab::memcached::Memcached::start().unwrap();
     for url in [
         "memory:".to_owned(),
         format!("file://{}", folder.path().display()),
@@ -132,6 +133,7 @@ async fn the_readme_says_what_every_engine_promises() {
         format!("{}?dialect=plain", redis.url()),
         format!("{}?dialect=redisson", redis.url()),
         five.url(),
+        memcached.url(),
     ] {
         let profile = lockkeeper::Locks::connect(&url).await.unwrap().profile();
         let row = readme.lines().find(|line| is_row_of(line, profile.engine));

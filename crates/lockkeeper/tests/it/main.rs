@@ -18,6 +18,7 @@ mod partings;
 mod planted;
 
 mod maximum;
+mod memcached;
 mod panics;
 mod pauses;
 mod processes;

@@ -1,12 +1,16 @@
 //! What every engine at a distance shares: a runtime for callers without one, a connection per runtime,
-//! bytes over TCP and TLS, listeners, and several futures at once.
+//! bytes over TCP and TLS, requests in order over one connection, listeners, and several futures at once.
 //! It may import `engine/` and `tools/`.
 
+pub(crate) mod base64;
 pub(crate) mod dial;
+pub(crate) mod holder;
 pub(crate) mod join_until;
 pub(crate) mod listener;
+pub(crate) mod one_server;
 pub(crate) mod own_runtime;
 pub(crate) mod per_runtime;
+pub(crate) mod pipeline;
 pub(crate) mod stream;
 pub(crate) mod tls;
 pub(crate) mod together;
