@@ -28,11 +28,18 @@ pub(crate) enum Language {
 /// The servers, and our URL for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    Plain { prefix: &'static str },
+    Plain {
+        prefix: &'static str,
+    },
     Redisson,
     RedissonFair,
     RedissonInCluster,
     Redlock,
+    /// What stands after the `?` of our URL, and before the key at the server.
+    Memcached {
+        parameters: &'static str,
+        prefix: &'static str,
+    },
 }
 
 impl Sharing {
@@ -60,7 +67,7 @@ pub(crate) enum Renewal {
     },
 }
 
-pub(crate) const CLIENTS: [Client; 9] = [
+pub(crate) const CLIENTS: [Client; 11] = [
     Client {
         name: "redis-py",
         language: Language::Python,
@@ -144,5 +151,24 @@ pub(crate) const CLIENTS: [Client; 9] = [
         renewal: Renewal::None,
         refuses: false,
         but: "it renews nothing, and does not say when it unlocks what is not its own",
+    },
+    Client {
+        name: "tooz",
+        language: Language::Python,
+        sharing: Sharing::Memcached { parameters: "?dialect=tooz", prefix: "__TOOZ_LOCK_" },
+        reenters: false,
+        renewal: Renewal::ByHand,
+        refuses: true,
+        but: "nobody is told of a release; its own release is get, compare, delete, so it may delete ours \
+              when its lease runs out in between",
+    },
+    Client {
+        name: "pymemcache-add",
+        language: Language::Python,
+        sharing: Sharing::Memcached { parameters: "", prefix: "" },
+        reenters: false,
+        renewal: Renewal::ByHand,
+        refuses: true,
+        but: "nobody is told of a release: both sides ask again and again",
     },
 ];

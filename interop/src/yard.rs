@@ -4,6 +4,7 @@ use std::{cell::Cell, path::Path, process::Command};
 
 use lab::{
     Process,
+    memcached::Memcached,
     redis::{Cluster, Five, Server},
     wait_until,
 };
@@ -27,6 +28,7 @@ enum Servers {
     One(Server),
     Cluster(Cluster),
     Five(Box<Five>),
+    Memcached(Memcached),
 }
 
 impl<'a> Yard<'a> {
@@ -37,6 +39,7 @@ impl<'a> Yard<'a> {
             }
             Sharing::RedissonInCluster => Servers::Cluster(Cluster::start()?),
             Sharing::Redlock => Servers::Five(Box::new(Five::start()?)),
+            Sharing::Memcached { .. } => Servers::Memcached(Memcached::start()?),
         };
         Ok(Self { client, servers, folder, n_keys: Cell::new(0) })
     }
@@ -52,6 +55,7 @@ impl<'a> Yard<'a> {
             Servers::One(server) => server.url(),
             Servers::Cluster(cluster) => cluster.url(),
             Servers::Five(five) => five.url(),
+            Servers::Memcached(server) => server.url(),
         };
         match self.client.sharing {
             Sharing::Plain { prefix: "" } => format!("{url}?dialect=plain"),
@@ -60,6 +64,7 @@ impl<'a> Yard<'a> {
                 format!("{url}?dialect=redisson")
             }
             Sharing::Redlock => url,
+            Sharing::Memcached { parameters, .. } => url + parameters,
         }
     }
 
@@ -81,13 +86,22 @@ impl<'a> Yard<'a> {
 
     /// A process of theirs.
     pub(crate) fn worker(&self) -> Result<Worker> {
-        let addresses = self.all().map(Server::address);
-        Worker::start(self.client, self.folder, addresses)
+        let addresses: Vec<_> = match &self.servers {
+            Servers::Memcached(server) => vec![server.address()],
+            _ => self.all().map(Server::address).collect(),
+        };
+        Worker::start(self.client, self.folder, addresses.into_iter())
     }
 
     /// How many milliseconds of its lease a lock has left, as its servers say; nothing if it is free.
     pub(crate) fn left_ms(&self, key: &str) -> Result<Option<i64>> {
         let lock = self.lock(key);
+        if let Servers::Memcached(server) = &self.servers {
+            // `HD t5` says that five seconds are left, more or less.
+            let left = server.command(format!("mg {lock} t\r\n"))?;
+            return Ok(left.trim().strip_prefix("HD t").map(str::parse::<i64>).transpose()?)
+                .map(|left| left.map(|seconds| seconds * 1000));
+        }
         let mut left = None;
         for server in self.homes(&lock)? {
             let pttl = server.command(&["PTTL", &lock])?.not_an_error()?.int();
@@ -99,6 +113,9 @@ impl<'a> Yard<'a> {
     /// Takes a lock from whoever holds it, without a word.
     pub(crate) fn take_away(&self, key: &str) -> Result<()> {
         let lock = self.lock(key);
+        if let Servers::Memcached(server) = &self.servers {
+            server.command(format!("md {lock}\r\n"))?;
+        }
         for server in self.homes(&lock)? {
             server.command(&["DEL", &lock])?.not_an_error()?;
         }
@@ -141,7 +158,9 @@ impl<'a> Yard<'a> {
     /// What a lock is called at the servers.
     fn lock(&self, key: &str) -> String {
         match self.client.sharing {
-            Sharing::Plain { prefix } => format!("{prefix}{key}"),
+            Sharing::Plain { prefix } | Sharing::Memcached { prefix, .. } => {
+                format!("{prefix}{key}")
+            }
             _ => key.to_owned(),
         }
     }
@@ -153,15 +172,17 @@ impl<'a> Yard<'a> {
                 let home = cluster.node_of(cluster.slot_of(lock)?)?;
                 Ok(vec![&cluster.nodes[home]])
             }
-            Servers::One(_) | Servers::Five(_) => Ok(self.all().collect()),
+            Servers::One(_) | Servers::Five(_) | Servers::Memcached(_) => Ok(self.all().collect()),
         }
     }
 
+    /// The Redis servers.
     fn all(&self) -> impl Iterator<Item = &Server> {
         match &self.servers {
             Servers::One(server) => std::slice::from_ref(server),
             Servers::Cluster(cluster) => &cluster.nodes[..],
             Servers::Five(five) => &five.servers[..],
+            Servers::Memcached(_) => &[],
         }
         .iter()
     }

@@ -13,6 +13,7 @@ mod trouble;
 mod worker;
 
 mod counter;
+mod crowd;
 mod drops;
 mod fifo;
 mod idle;
@@ -33,7 +34,7 @@ use crate::{
 
 type Proof = fn(&Settings) -> Outcome;
 
-const PROOFS: [(&str, Proof); 13] = [
+const PROOFS: [(&str, Proof); 14] = [
     ("signals", signals::prove),
     ("counter", counter::prove),
     ("kills", kills::prove),
@@ -43,6 +44,7 @@ const PROOFS: [(&str, Proof); 13] = [
     ("tidy", tidy::prove),
     ("idle", idle::prove),
     ("told", told::prove),
+    ("memcached-crowd", crowd::prove),
     ("redis-torture", redis::torture::prove),
     ("redis-held", redis::held::prove),
     ("redis-split", redis::split::prove),
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
     let outcome = match args.split_first() {
         Some((first, rest)) if first == "worker" => worker::work(rest),
         Some((first, rest)) if first == "idler" => idle::work(rest),
+        Some((first, rest)) if first == "one-of-a-crowd" => crowd::work(rest),
         Some((first, rest)) if first == "contender" => redis::contender::work(rest),
         Some((first, rest)) if first == "contestant" => redis::combined::contestant::work(rest),
         Some((first, rest)) if first == "latecomer" => {

@@ -1,10 +1,14 @@
 """Does with a client of Python what it is told, line by line; see interop/src/worker.rs."""
 
 import sys
+import time
+import uuid
 
+import pymemcache
 import redis
 import redis_lock
 import redlock
+from tooz import coordination
 
 
 class RedisPy:
@@ -82,7 +86,66 @@ class RedlockPy:
         return "free"
 
 
+class Tooz:
+    def __init__(self, addresses):
+        self.address = addresses[0]
+        self.locks = {}
+
+    def take(self, key, lease, blocking):
+        # The lease belongs to the coordinator, and so does the name of the owner.
+        seconds = max(1, int(lease) // 1000)
+        url = f"memcached://{self.address}?lock_timeout={seconds}"
+        coordinator = coordination.get_coordinator(url, uuid.uuid4().hex.encode())
+        coordinator.start()
+        lock = coordinator.get_lock(key.encode())
+        if not lock.acquire(blocking=blocking):
+            return "busy"
+        self.locks[key] = lock
+        return "held"
+
+    def unlock(self, key):
+        return "free" if self.locks[key].release() else "refused"
+
+    def extend(self, key, lease):
+        self.locks[key].timeout = int(lease) // 1000
+        return "held" if self.locks[key].heartbeat() else "refused"
+
+
+class PymemcacheAdd:
+    """The usual recipe: add a token with an expiry, compare it before anything else is done."""
+
+    def __init__(self, addresses):
+        self.memcached = pymemcache.Client(addresses[0])
+        self.tokens = {}
+
+    def take(self, key, lease, blocking):
+        token = uuid.uuid4().hex.encode()
+        seconds = max(1, int(lease) // 1000)
+        while not self.memcached.add(key, token, expire=seconds, noreply=False):
+            if not blocking:
+                return "busy"
+            time.sleep(0.05)
+        self.tokens[key] = token
+        return "held"
+
+    def unlock(self, key):
+        value, cas = self.memcached.gets(key)
+        if value != self.tokens[key]:
+            return "refused"
+        # In the past: deleted, and only if nobody has changed it meanwhile.
+        return "free" if self.memcached.cas(key, value, cas, expire=-1) else "refused"
+
+    def extend(self, key, lease):
+        value, cas = self.memcached.gets(key)
+        if value != self.tokens[key]:
+            return "refused"
+        done = self.memcached.cas(key, value, cas, expire=int(lease) // 1000)
+        return "held" if done else "refused"
+
+
 CLIENTS = {
+    "tooz": Tooz,
+    "pymemcache-add": PymemcacheAdd,
     "redis-py": RedisPy,
     "python-redis-lock": PythonRedisLock,
     "redlock-py-five": RedlockPy,
