@@ -86,7 +86,8 @@ impl Post {
         let mut watches_lock = true;
         loop {
             match child.try_wait() {
-                Ok(Some(status)) => return Ok(Ending::Ended(code_of(status))),
+                Ok(Some(status)) if watches_lock => return Ok(Ending::Ended(code_of(status))),
+                Ok(Some(status)) => return Ok(Ending::EndedAfterLoss(code_of(status))),
                 Ok(None) => {}
                 Err(error) => return Err(Failure::system("wait for the command", error)),
             }

@@ -54,6 +54,8 @@ impl Patience {
 pub(crate) enum Ending {
     /// By itself, with this status.
     Ended(u8),
+    /// The same after the lock was lost, which the user was told and did not mind.
+    EndedAfterLoss(u8),
     /// It never ran; this is the error number.
     NotStarted(i32),
     /// It was stopped, because the lock was lost.
@@ -220,18 +222,29 @@ fn conclude(
     match ending {
         Ending::Ended(status) => match released {
             Ok(()) => Ok(Exit::Child(status)),
-            Err(error) if error.kind() == ErrorKind::Lost && hold.on_loss.stops() => {
+            Err(error) if error.kind() == ErrorKind::Lost => {
                 let message = format!("{key:?} was lost before the command ended with {status}");
-                Err(Failure::new(Exit::Lost, message))
+                if hold.on_loss.stops() {
+                    return Err(Failure::new(Exit::Lost, message));
+                }
+                message::say(&message);
+                Ok(Exit::Child(status))
             }
             Err(error) => {
                 // The work is done; that the lock stays until its lease ends is worth a word.
-                if error.kind() != ErrorKind::Lost {
-                    message::say(&message::chain(&error));
-                }
+                message::say(&message::chain(&error));
                 Ok(Exit::Child(status))
             }
         },
+        Ending::EndedAfterLoss(status) => {
+            // That the lock is lost is no news.
+            if let Err(error) = released
+                && error.kind() != ErrorKind::Lost
+            {
+                message::say(&message::chain(&error));
+            }
+            Ok(Exit::Child(status))
+        }
         Ending::NotStarted(number) => {
             let error = std::io::Error::from_raw_os_error(number);
             let exit = match error.kind() {

@@ -218,6 +218,7 @@ impl Post {
             if let Some(ending) = self.ending() {
                 return Ok(match (hold_is, ending) {
                     (HoldIs::Lost, Ending::Ended(_)) => Ending::Lost,
+                    (HoldIs::Given, Ending::Ended(status)) => Ending::EndedAfterLoss(status),
                     (_, ending) => ending,
                 });
             }

@@ -83,6 +83,22 @@ fn a_lock_that_is_lost_stops_the_command() {
 }
 
 #[test]
+fn a_loss_that_only_the_release_notices_is_told_whatever_is_to_be_done_about_it() {
+    let server = Server::start().unwrap();
+    for (on_loss, expected) in [("ignore", 7), ("term", 79)] {
+        let place = place(&server);
+        // So long a ttl that no renewal comes before the end.
+        let options = ["--ttl", "10m", "--on-loss", on_loss];
+        let script = "touch started; until test -e go; do sleep 0.01; done; exit 7";
+        let holder = place.start(&options, script);
+        server.command(&["FLUSHALL"]).unwrap();
+        place.write("go", "");
+        let said = fails_with(expected, &holder.end());
+        assert!(said.contains("\"k\" was lost before the command ended with 7"), "{said}");
+    }
+}
+
+#[test]
 fn a_server_that_is_not_there_is_unreachable() {
     let mut server = Server::start().unwrap();
     let place = place(&server);
