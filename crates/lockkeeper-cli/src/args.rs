@@ -28,7 +28,9 @@ pub(crate) struct Args {
     /// For example file:///var/lib/app/locks. Process lists show the command line to everybody:
     /// a URL with a password belongs in the environment variable.
     ///
-    /// A lockkeeper inside the command uses the same engine: the URL is passed on in LOCKKEEPER_URL.
+    /// A lockkeeper inside the command uses the same engine: the URL is passed on in LOCKKEEPER_URL. So is
+    /// the folder of the embedded default, as a file: URL; a lockkeeper of another user inside the command
+    /// is refused with 77 there, until LOCKKEEPER_URL is unset.
     /// If it has a user, a password or a parameter such as sentinel-password in it, LOCKKEEPER_URL is taken away from the command, and
     /// LOCKKEEPER_URL_FROM says where processes of this user can read it while the run lasts (on
     /// Linux); after that, and from another container, lockkeeper refuses with 77.

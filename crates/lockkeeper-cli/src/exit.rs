@@ -109,6 +109,12 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
         let exit = match error.kind() {
             ErrorKind::BadKey | ErrorKind::BadOptions => Exit::Usage,
             ErrorKind::Unreachable | ErrorKind::NoQuorum => Exit::Unreachable,
@@ -117,7 +123,7 @@ impl From<Error> for Failure {
             ErrorKind::Lost => Exit::Lost,
             _ => Exit::Failed,
         };
-        Self::new(exit, message::chain(&error))
+        Self::new(exit, message::chain(error))
     }
 }
 

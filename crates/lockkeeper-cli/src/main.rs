@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(dead_code, reason = "tests begin elsewhere"))]
 
 mod args;
+mod embedded;
 mod exit;
 mod message;
 mod output;
@@ -59,6 +60,8 @@ fn perform(args: &mut Args) -> Result<Exit, Failure> {
     }
     let url = match args.command {
         Command::Completions { .. } | Command::Man => None,
+        // What is passed on to the command is what we use ourselves.
+        _ if holds => passed_on::url(args.url())?.or_else(embedded::url),
         _ => passed_on::url(args.url())?,
     };
     let url = url.as_deref();

@@ -43,7 +43,8 @@ fn page() -> io::Result<Vec<u8>> {
     let variables = [
         (
             "LOCKKEEPER_URL",
-            "the engine, if --url does not say it; set for the command, unless it has a password",
+            "the engine, if --url does not say it; set for the command, also to the folder of the \
+             embedded default, unless it has a password",
         ),
         (
             "LOCKKEEPER_URL_FROM",

@@ -14,6 +14,8 @@ use crate::{
 
 /// The variable that names the engine.
 const URL: &str = "LOCKKEEPER_URL";
+/// The variable that tells a command of the runs it is part of.
+pub(crate) const HELD: &str = "LOCKKEEPER_HELD";
 /// The variable that says where a URL with a password can be read.
 const URL_FROM: &str = "LOCKKEEPER_URL_FROM";
 
@@ -40,6 +42,11 @@ pub(crate) fn url(given: Option<&str>) -> Result<Option<String>, Failure> {
     }
 }
 
+/// Whether this URL is the one that the environment names, in a command that `lockkeeper` runs.
+pub(crate) fn is_from_outer_run(url: Option<&str>) -> bool {
+    std::env::var_os(HELD).is_some() && std::env::var(URL).ok().as_deref() == url && url.is_some()
+}
+
 fn out_of_reach() -> Failure {
     Failure::new(
         Exit::Refused,
@@ -56,7 +63,7 @@ fn is_memory(url: &str) -> bool {
 /// What the command gets to know of the engine.
 #[derive(Debug, Default)]
 pub(crate) enum PassedOn {
-    /// Nothing: it finds the embedded default as we did.
+    /// Nothing: no URL can name the folder of the embedded default.
     #[default]
     Default,
     /// The URL, which is no secret.

@@ -14,6 +14,7 @@ use lockkeeper::{DEFAULT_CONNECT_WITHIN, ErrorKind, Guard, Lock, Locks};
 
 use crate::{
     args::Hold,
+    embedded,
     exit::{Exit, Failure},
     message,
     post::Post,
@@ -84,7 +85,8 @@ pub(crate) fn run(url: Option<&str>, hold: &Hold, patience: Patience) -> Result<
     if let Some(url) = url {
         locks = locks.url(url);
     }
-    let locks = post.wait_for(locks.connect())??;
+    let locks = post.wait_for(locks.connect())?;
+    let locks = locks.map_err(|error| embedded::not_opened(url, &error))?;
     // The process is about to end: to send its threads home first would only cost time.
     let locks = ManuallyDrop::new(locks);
     let mut lock = locks.lock(&hold.key);

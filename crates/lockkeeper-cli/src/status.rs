@@ -9,6 +9,7 @@ use lockkeeper::{
 };
 
 use crate::{
+    embedded,
     exit::{Exit, Failure},
     message::{escaped, time},
     output::{columns, json_or_null, json_text, print},
@@ -58,11 +59,12 @@ pub(crate) fn tidy(url: Option<&str>, idle: Duration) -> Result<Exit, Failure> {
     }
 }
 
-fn open(url: Option<&str>) -> lockkeeper::Result<Locks> {
-    match url {
+fn open(url: Option<&str>) -> Result<Locks, Failure> {
+    let locks = match url {
         Some(url) => block_on(Locks::connect(url)),
         None => Locks::embedded(),
-    }
+    };
+    locks.map_err(|error| embedded::not_opened(url, &error))
 }
 
 fn who_text(key: &str, place: &str, who: &Who) -> String {

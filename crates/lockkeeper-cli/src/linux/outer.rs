@@ -12,9 +12,8 @@ use nix::{
 };
 
 use super::stat::Stat;
-
-/// The variable: a word for each run, the outermost first.
-pub(super) const HELD: &str = "LOCKKEEPER_HELD";
+// In the variable is a word for each run, the outermost first.
+use crate::passed_on::HELD;
 
 /// A run, as the variable has it: `PID:SEEN:ENGINE:KEY`.
 #[derive(Clone, Debug, PartialEq, Eq)]

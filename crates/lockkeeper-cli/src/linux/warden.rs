@@ -38,12 +38,13 @@ use super::{
     job::Job,
     launch::Launch,
     orders::{self, NotStarted, Order, Received},
-    outer::{HELD, Outer},
+    outer::Outer,
     process::{self, Reaped, StartedWith},
     signals::asks_to_end,
 };
 use crate::{
     args::Hold,
+    passed_on::HELD,
     run::{FENCE, child_of},
 };
 

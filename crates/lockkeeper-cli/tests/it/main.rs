@@ -5,6 +5,7 @@
 
 mod codes;
 mod crowd;
+mod embedded;
 mod killed;
 mod loss;
 mod memcached;
