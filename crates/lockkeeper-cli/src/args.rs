@@ -1,6 +1,6 @@
 //! The command line: what can be typed, and what the help says about it.
 
-use std::{ffi::OsString, io::Write, time::Duration};
+use std::{borrow::Cow, ffi::OsString, io::Write, time::Duration};
 
 use clap::{
     Parser, Subcommand, ValueEnum,
@@ -161,7 +161,7 @@ pub(crate) struct Hold {
     #[arg(long)]
     pub(crate) barging: bool,
 
-    /// The name of the lock: any text of 1 to 512 bytes
+    /// The name of the lock: any text of 1 to 512 bytes that does not begin with -
     pub(crate) key: String,
 
     /// What the command gets to know of the engine.
@@ -205,26 +205,31 @@ pub(crate) fn report(error: &clap::Error, words: &[OsString]) -> Exit {
         }
         _ => {
             let text = message::without_words(&error.to_string(), words);
-            message::say(&in_one_line(&text, hint(error)));
+            message::say(&in_one_line(&text, hint(error).as_deref()));
             Exit::Usage
         }
     }
 }
 
 /// What to type instead, for mistakes that many make and that clap has no good tip for.
-fn hint(error: &clap::Error) -> Option<&'static str> {
+fn hint(error: &clap::Error) -> Option<Cow<'static, str>> {
     const DASHES: &str = "put -- before the command, as in lockkeeper run KEY -- COMMAND";
     let text = error.to_string();
     let holds = ["run", "try"].iter().any(|verb| text.contains(&format!("lockkeeper {verb} ")));
     match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if holds => {
             if word.starts_with("--within") && text.contains("lockkeeper try ") {
-                return Some("try does not wait; use run --within");
+                return Some("try does not wait; use run --within".into());
             }
-            (!word.starts_with('-')).then_some(DASHES)
+            // clap's tip, to put it after --, would make it a part of the command.
+            Some(match error.get(ContextKind::SuggestedArg) {
+                _ if !word.starts_with('-') => DASHES.into(),
+                Some(ContextValue::String(known)) => format!("did you mean {known}?").into(),
+                _ => "a key must not begin with -".into(),
+            })
         }
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
-            missing.iter().any(|name| name.contains("COMMAND")).then_some(DASHES)
+            missing.iter().any(|name| name.contains("COMMAND")).then(|| DASHES.into())
         }
         _ => None,
     }
@@ -265,7 +270,7 @@ mod tests {
     #[test]
     fn a_usage_error_is_one_line_with_its_tip() {
         let error = Args::try_parse_from(["lockkeeper", "tid"]).unwrap_err();
-        let line = in_one_line(&error.to_string(), hint(&error));
+        let line = in_one_line(&error.to_string(), hint(&error).as_deref());
         assert!(!line.contains('\n') && !line.starts_with("error"), "{line}");
         assert!(
             line.contains("'tid'") && line.contains("tip: ") && line.contains("'tidy'"),

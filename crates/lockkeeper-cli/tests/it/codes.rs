@@ -117,6 +117,9 @@ fn an_empty_url_is_64_and_no_lock_is_taken() {
 fn usage_errors_that_many_make_say_what_to_type() {
     let place = Place::new();
     for (args, hint) in [
+        (&["run", "-k", "--", "true"][..], "a key must not begin with -"),
+        (&["try", "--key", "--", "true"], "a key must not begin with -"),
+        (&["run", "--tt", "1s", "k", "--", "true"], "did you mean --ttl?"),
         (&["try", "k", "--within", "5s", "--", "true"][..], "run --within"),
         (&["try", "k", "--within=5s", "--", "true"], "run --within"),
         (&["run", "k", "echo", "hi"], "put -- before the command"),
