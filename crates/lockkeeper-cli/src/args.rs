@@ -74,7 +74,8 @@ pub(crate) enum Command {
     /// on all other engines the lock is free after its ttl though descendants may still run.
     ///
     /// A run inside a run of the same key would wait for ever: it ends with 77 at once (on Linux). It is
-    /// known by LOCKKEEPER_HELD in the environment; in a cleaned environment it waits. Engines that
+    /// known by LOCKKEEPER_HELD in the environment and by the process numbers: in a cleaned environment, and
+    /// in a container or another PID namespace inside the command, it waits for ever. Engines that
     /// cannot tell who holds a lock (dialect=plain, dialect=redisson, redlock) are compared by the text of
     /// their URLs: there, one who writes the same server in another way (localhost and 127.0.0.1, /0
     /// added) waits for ever, too.
@@ -105,6 +106,9 @@ pub(crate) enum Command {
     },
 
     /// Show who holds a lock and who waits for it
+    ///
+    /// A column that the engine knows nothing of has a -: so has FENCE on Redis, where only the holder is
+    /// told its fence.
     Who {
         /// The name of the lock
         key: String,

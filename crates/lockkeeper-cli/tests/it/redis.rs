@@ -83,6 +83,27 @@ fn a_lock_that_is_lost_stops_the_command() {
 }
 
 #[test]
+fn the_page_names_a_lock_as_the_server_has_it_and_the_help_says_that_who_sees_no_fence() {
+    let server = Server::start().unwrap();
+    let place = place(&server);
+    let script = "touch started; until test -e go; do sleep 0.01; done";
+    let holder = place.spawn(&["run", "deploy", "--", "sh", "-c", script]);
+    until("the command runs", || place.path("started").exists());
+    let names = server.command(&["KEYS", "lk:*k:deploy"]).unwrap();
+    let who = place.output(&["who", "deploy"]).stdout;
+    place.write("go", "");
+    assert_eq!(code(&holder.end()), 0);
+    let [name] = names.list() else { panic!("{names:?}") };
+    let page = include_str!("../../../lockkeeper/src/engines/redis/redis.md");
+    assert!(page.contains(&format!("`{}` for `deploy`", name.text())), "{name:?}");
+    let who = String::from_utf8(who).unwrap();
+    let cells: Vec<&str> = who.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!((cells[0], cells[4]), ("holds", "-"), "{who}");
+    let help = String::from_utf8(place.output(&["who", "--help"]).stdout).unwrap();
+    assert!(help.contains("FENCE on Redis"), "{help}");
+}
+
+#[test]
 fn a_loss_that_only_the_release_notices_is_told_whatever_is_to_be_done_about_it() {
     let server = Server::start().unwrap();
     for (on_loss, expected) in [("ignore", 7), ("term", 79)] {
