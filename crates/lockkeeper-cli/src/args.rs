@@ -1,6 +1,6 @@
 //! The command line: what can be typed, and what the help says about it.
 
-use std::{borrow::Cow, ffi::OsString, io::Write, time::Duration};
+use std::{borrow::Cow, env::VarError, ffi::OsString, io::Write, time::Duration};
 
 use clap::{
     Parser, Subcommand, ValueEnum,
@@ -10,7 +10,7 @@ use clap::{
 use crate::{
     exit::{self, Exit},
     message,
-    passed_on::PassedOn,
+    passed_on::{self, PassedOn},
 };
 
 /// Runs commands while holding a lock: for this user on this machine, or across a cluster.
@@ -145,7 +145,8 @@ pub(crate) enum Command {
 /// What to hold, how, and what to run meanwhile.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Hold {
-    /// How long the lock outlives a holder that went silent, where the engine counts time
+    /// How long the lock outlives a holder that went silent, where the engine counts time: 100ms to 24h
+    /// [default: 10s; with dialect=redisson 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) ttl: Option<Duration>,
 
@@ -207,11 +208,28 @@ pub(crate) fn report(error: &clap::Error, words: &[OsString]) -> Exit {
             let _ = error.print();
             Exit::Usage
         }
+        ErrorKind::InvalidUtf8 => {
+            message::say(&format!("{} is not UTF-8; see lockkeeper --help", not_text(words)));
+            Exit::Usage
+        }
         _ => {
             let text = message::without_words(&error.to_string(), words);
             message::say(&in_one_line(&text, hint(error).as_deref()));
             Exit::Usage
         }
+    }
+}
+
+/// Where the text comes from that is none. It is not repeated: it may be a URL with a password.
+fn not_text(words: &[OsString]) -> String {
+    // What follows the dashes is mostly a command, which may have any words.
+    let mut ours = words.iter().take_while(|word| *word != "--");
+    if let Some(n_before) = ours.position(|word| word.to_str().is_none()) {
+        return format!("word {n_before} of the command line");
+    }
+    match std::env::var(passed_on::URL) {
+        Err(VarError::NotUnicode(_)) => format!("the variable {}", passed_on::URL),
+        _ => "a word of the command line".into(),
     }
 }
 
@@ -263,6 +281,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use lockkeeper::{DEFAULT_TTL, LONGEST_TTL, SHORTEST_TTL};
 
     use super::*;
 
@@ -280,6 +299,20 @@ mod tests {
             line.contains("'tid'") && line.contains("tip: ") && line.contains("'tidy'"),
             "{line}"
         );
+    }
+
+    #[test]
+    fn the_help_has_the_limits_of_the_ttl() {
+        let mut command = Args::command();
+        let run = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
+        let help = run.split_whitespace().collect::<Vec<_>>().join(" ");
+        let [_, ttl] = help.split("--ttl <DURATION> ").collect::<Vec<_>>()[..] else {
+            panic!("{help}")
+        };
+        let range = "time: 100ms to 24h [default: 10s; with dialect=redisson 30s]";
+        assert!(ttl.split("--").next().unwrap().contains(range), "{ttl}");
+        let limits = [SHORTEST_TTL, LONGEST_TTL, DEFAULT_TTL];
+        assert_eq!(["100ms", "24h", "10s"].map(|text| duration(text).unwrap()), limits);
     }
 
     #[test]

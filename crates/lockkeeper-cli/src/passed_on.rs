@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The variable that names the engine.
-const URL: &str = "LOCKKEEPER_URL";
+pub(crate) const URL: &str = "LOCKKEEPER_URL";
 /// The variable that tells a command of the runs it is part of.
 pub(crate) const HELD: &str = "LOCKKEEPER_HELD";
 /// The variable that says where a URL with a password can be read.

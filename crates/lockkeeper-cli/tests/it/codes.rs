@@ -1,5 +1,7 @@
 //! The exit codes, each with its one line on stderr.
 
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
 use crate::support::{LOCKKEEPER, Place, code, command, fails_with};
 
 #[test]
@@ -111,6 +113,29 @@ fn an_empty_url_is_64_and_no_lock_is_taken() {
         }
     }
     assert!(!place.path("ran").exists() && !place.path("state").exists());
+}
+
+#[test]
+fn what_is_not_utf_8_is_named_and_not_repeated() {
+    let place = Place::new();
+    let odd = OsStr::from_bytes(b"redis://:canary\xff@h");
+    for args in [&["try", "k", "--", "true"][..], &["who", "k"]] {
+        let mut command = command(LOCKKEEPER);
+        let output = command.args(args).env("LOCKKEEPER_URL", odd).output().unwrap();
+        let said = fails_with(64, &output);
+        assert!(said.contains("LOCKKEEPER_URL is not UTF-8") && !said.contains("canary"), "{said}");
+    }
+    for (before, word) in
+        [(&["who", "--url"][..], "word 3 of the"), (&["who", "--"], "a word of the")]
+    {
+        let mut command = command(LOCKKEEPER);
+        let said = fails_with(64, &command.args(before).arg(odd).output().unwrap());
+        assert!(said.contains(&format!("{word} command line is not UTF-8")), "{said}");
+        assert!(!said.contains("canary"), "{said}");
+    }
+    // The command may have any words.
+    let output = place.lockkeeper(&["run", "k", "--", "true"]).arg(odd).output().unwrap();
+    assert_eq!(code(&output), 0);
 }
 
 #[test]
