@@ -36,6 +36,7 @@ pub(crate) fn url() -> Option<String> {
 }
 
 /// The URL that names this folder.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no embedded default"))]
 fn url_of(folder: &Path) -> Option<String> {
     let mut url = String::from("file://");
     for c in folder.to_str()?.chars() {
@@ -56,8 +57,8 @@ pub(crate) fn not_opened(url: Option<&str>, error: &Error) -> Failure {
         return failure;
     }
     let advice = if passed_on::is_from_outer_run(url) {
-        "the lockkeeper run around this command uses this folder and has named it in LOCKKEEPER_URL; to \
-         use the locks of this user instead, unset LOCKKEEPER_URL"
+        "the folder is named by LOCKKEEPER_URL, which the lockkeeper run around this command sets; to use \
+         the locks of this user instead, unset LOCKKEEPER_URL"
     } else if url.is_none() || url == self::url().as_deref() {
         "without a URL the folder is in $XDG_STATE_HOME or ~/.local/state; to name another, set \
          XDG_STATE_HOME, or give --url file:///PATH/OF/A/FOLDER"
