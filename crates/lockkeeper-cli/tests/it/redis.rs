@@ -94,7 +94,7 @@ fn the_page_names_a_lock_as_the_server_has_it_and_the_help_says_that_who_sees_no
     place.write("go", "");
     assert_eq!(code(&holder.end()), 0);
     let [name] = names.list() else { panic!("{names:?}") };
-    let page = include_str!("../../../lockkeeper/src/engines/redis/redis.md");
+    let page = include_str!("../../../lockkeeper/src/engines/redis/page.md");
     assert!(page.contains(&format!("`{}` for `deploy`", name.text())), "{name:?}");
     let who = String::from_utf8(who).unwrap();
     let cells: Vec<&str> = who.lines().nth(1).unwrap().split_whitespace().collect();
