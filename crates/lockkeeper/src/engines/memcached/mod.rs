@@ -20,9 +20,7 @@ use crate::{
 };
 
 pub(crate) const NAME: &str = "memcached";
-const PORT: u16 = 11211;
-const WHY_ONE: &str =
-    "with several, clients that see different lists would each take the lock on another server";
+const WHY_ONE: &str = "clients that see different lists would lock on different servers";
 const PROMISE: &str = "Among all who use the server, in any language, at most one is told that it holds the \
      lock, as long as the server forgets nothing and does not stand still; an eviction, a restart or flush_all \
      frees a held lock at once. For efficiency only: no fence, no order among those who wait.";
@@ -44,7 +42,7 @@ struct Shared {
 
 /// Opens what a `memcached:` or `memcacheds:` URL names, and looks whether the server will do.
 pub(crate) async fn open(mut url: Url, now: Moment) -> Result<Box<dyn Engine>> {
-    let server = OneServer::<Meta>::read(&mut url, NAME, PORT, WHY_ONE)?;
+    let server = OneServer::<Meta>::read(&mut url, NAME, 11211, WHY_ONE)?;
     let (prefix, flags) = match (url.take("dialect").as_deref(), url.take("prefix")) {
         (None, prefix) => (prefix.unwrap_or_default(), 0),
         (Some("tooz"), None) => ("__TOOZ_LOCK_".to_owned(), 1),
