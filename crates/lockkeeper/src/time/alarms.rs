@@ -105,21 +105,16 @@ impl Alarms {
     }
 
     /// Looks at the hold of this line at `due`, or somewhat earlier.
+    ///
+    /// # Errors
+    /// If there is no thread to look, and the program does not look itself.
     pub(crate) fn watch_hold(
         &self,
         line: &Arc<impl Watched>,
         now: Moment,
         due: Moment,
     ) -> Result<()> {
-        if line.next_check().comes_by(due) {
-            return Ok(());
-        }
-        let mut state = locked(&self.0.state);
-        if state.thread != Thread::NotForHolds {
-            self.0.ensure_thread(&mut state)?;
-        }
-        self.0.enter(line.clone(), now, due, &mut state);
-        Ok(())
+        self.watch(line, now, due, |state| state.thread != Thread::NotForHolds)
     }
 
     /// Looks at the limit of this line at `due`, or somewhat earlier.
@@ -132,11 +127,23 @@ impl Alarms {
         now: Moment,
         due: Moment,
     ) -> Result<()> {
+        self.watch(line, now, due, |_| true)
+    }
+
+    fn watch(
+        &self,
+        line: &Arc<impl Watched>,
+        now: Moment,
+        due: Moment,
+        needs_thread: impl FnOnce(&State) -> bool,
+    ) -> Result<()> {
         if line.next_check().comes_by(due) {
             return Ok(());
         }
         let mut state = locked(&self.0.state);
-        self.0.ensure_thread(&mut state)?;
+        if needs_thread(&state) {
+            self.0.ensure_thread(&mut state)?;
+        }
         self.0.enter(line.clone(), now, due, &mut state);
         Ok(())
     }

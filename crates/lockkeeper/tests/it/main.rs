@@ -32,3 +32,4 @@ mod told;
 mod tools;
 mod turns;
 mod waits;
+mod ward;

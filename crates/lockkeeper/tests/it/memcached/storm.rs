@@ -3,52 +3,25 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use lab::proxy::{Then, Way};
-use lockkeeper::{Key, Lock, Locks, conformance::Neighbour};
+use lockkeeper::{Key, Locks, conformance::Neighbour};
 use tokio::task::JoinSet;
 
 use super::site::{AGES, Site, comes_free};
-use crate::{neighbour::Process, tools::LONG};
+use crate::{
+    neighbour::Process,
+    tools::LONG,
+    ward::{Ward, want},
+};
 
 const LASTS: Duration = Duration::from_secs(5);
 const KEYS: [&str; 2] = ["the-key", "the other key"];
 const N_PROGRAMS: usize = 3;
-
-/// What is protected by one lock.
-#[derive(Default)]
-struct Ward {
-    is_in_use: AtomicBool,
-    n_uses: AtomicU64,
-}
-
-/// Wants the lock in one way or another until it is told that the storm is over.
-async fn want(lock: Lock, ward: &Ward, is_over: &AtomicBool) {
-    while !is_over.load(Ordering::SeqCst) {
-        let patience = Duration::from_millis(fastrand::u64(0..300));
-        // Errors are part of the storm; only what is granted counts.
-        let guard = match fastrand::u64(0..4) {
-            0 => lock.try_acquire().await.unwrap_or_default(),
-            1 => lock.acquire_within(patience).await.ok(),
-            2 => tokio::time::timeout(patience, lock.acquire()).await.ok().and_then(Result::ok),
-            _ => lock.acquire().await.ok(),
-        };
-        let Some(guard) = guard else { continue };
-        assert!(!ward.is_in_use.swap(true, Ordering::SeqCst), "two hold the lock");
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(0..3))).await;
-        ward.n_uses.fetch_add(1, Ordering::SeqCst);
-        assert!(guard.is_held(), "lost: {guard:?}");
-        ward.is_in_use.store(false, Ordering::SeqCst);
-        if fastrand::u64(0..2) == 0 {
-            // Whether its answer comes or not.
-            let _ = guard.release().await;
-        }
-    }
-}
 
 fn trouble(site: &Site) {
     let way = if fastrand::bool() { Way::Up } else { Way::Down };

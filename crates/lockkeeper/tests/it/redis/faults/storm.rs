@@ -3,65 +3,26 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use lab::proxy::{Proxy, Then, Way};
-use lockkeeper::Lock;
 use tokio::task::JoinSet;
 
 use super::{
     modes::{REDLOCK, SINGLE, on_each},
     site::{AGES, Site, comes_free},
 };
-use crate::tools::LONG;
+use crate::{
+    tools::LONG,
+    ward::{Ward, want},
+};
 
 const LASTS: Duration = Duration::from_secs(5);
 const KEYS: [&str; 2] = ["the-key", "the-other-key"];
 const N_PROCESSES: usize = 3;
-
-/// What is protected by one lock.
-#[derive(Default)]
-struct Ward {
-    is_in_use: AtomicBool,
-    last_fence: AtomicU64,
-    n_uses: AtomicU64,
-}
-
-impl Ward {
-    /// Uses it for a moment; nobody else may do so meanwhile, and nobody with an older fence after.
-    async fn use_it(&self, fence: u64) {
-        assert!(!self.is_in_use.swap(true, Ordering::SeqCst), "two hold the lock");
-        let last = self.last_fence.swap(fence, Ordering::SeqCst);
-        assert!(fence > last || fence == 0, "the fence {fence} came after {last}");
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(0..3))).await;
-        self.n_uses.fetch_add(1, Ordering::SeqCst);
-        self.is_in_use.store(false, Ordering::SeqCst);
-    }
-}
-
-/// Wants the lock in one way or another until it is told that the storm is over.
-async fn want(lock: Lock, ward: &Ward, is_over: &AtomicBool) {
-    while !is_over.load(Ordering::SeqCst) {
-        let patience = Duration::from_millis(fastrand::u64(0..300));
-        // Errors are part of the storm; only what is granted counts.
-        let guard = match fastrand::u8(0..4) {
-            0 => lock.try_acquire().await.unwrap_or_default(),
-            1 => lock.acquire_within(patience).await.ok(),
-            2 => tokio::time::timeout(patience, lock.acquire()).await.ok().and_then(Result::ok),
-            _ => lock.acquire().await.ok(),
-        };
-        let Some(guard) = guard else { continue };
-        ward.use_it(guard.fence()).await;
-        assert!(guard.is_held(), "lost: {guard:?}");
-        if fastrand::bool() {
-            // Whether its answer comes or not.
-            let _ = guard.release().await;
-        }
-    }
-}
 
 fn trouble(site: &Site) {
     let proxy = &site.proxies[fastrand::usize(0..site.proxies.len())];
