@@ -3,6 +3,7 @@
 
 mod api;
 mod checks;
+mod manifest;
 mod packages;
 mod steps;
 

@@ -2,29 +2,12 @@
 
 use std::{path::PathBuf, process::Command};
 
+use lab::Program;
+
 use crate::steps::{Done, run};
 
-/// A program that is started, and the Debian package it comes with.
-type Program = (&'static str, &'static str);
-
-/// What tests start.
-pub(crate) const FOR_TESTS: &[Program] = &[
-    ("sh", "dash"),
-    ("setsid", "util-linux"),
-    ("script", "bsdutils"),
-    ("openssl", "openssl"),
-    ("memcached", "memcached"),
-    ("redis-server", "redis-server"),
-    ("redis-sentinel", "redis-sentinel"),
-    ("redis-cli", "redis-tools"),
-    // For the clock that one server has for itself.
-    ("cc", "gcc"),
-];
-
-/// What the clients of other languages are installed with and run by, and their servers.
+/// What the clients of other languages are installed with and run by; the labs have their servers.
 pub(crate) const FOR_INTEROP: &[Program] = &[
-    ("memcached", "memcached"),
-    ("redis-server", "redis-server"),
     ("python3", "python3-venv"),
     ("node", "nodejs"),
     ("npm", "npm"),
@@ -32,13 +15,13 @@ pub(crate) const FOR_INTEROP: &[Program] = &[
     ("mvn", "maven"),
 ];
 
-/// Installs what is missing if it may, and says what is missing if it may not.
-pub(crate) fn ensure(needed: &[Program]) -> Done {
-    let mut missing: Vec<_> = needed
-        .iter()
-        .filter(|(program, _)| !is_there(program))
-        .map(|(_, package)| *package)
-        .collect();
+/// Makes sure that all programs of the labs are there, and these: installs the missing ones if it may, and says
+/// which they are if it may not.
+pub(crate) fn ensure(more: &[Program]) -> Done {
+    let needed = lab::PROGRAMS.iter().copied().flatten().chain(more);
+    let missing = needed.filter(|(program, _)| !is_there(program));
+    let mut missing: Vec<_> = missing.map(|(_, package)| *package).collect();
+    missing.sort_unstable();
     missing.dedup();
     if missing.is_empty() {
         return Ok(());
@@ -55,6 +38,7 @@ pub(crate) fn ensure(needed: &[Program]) -> Done {
         .env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
+/// Whether a program can be found. A whole path is looked for where it says.
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);

@@ -2,7 +2,9 @@
 
 use std::{fs, io, path::PathBuf, process::Command};
 
-use crate::Folder;
+use crate::{Folder, Program};
+
+pub(crate) const PROGRAMS: &[Program] = &[("openssl", "openssl")];
 
 /// An authority of our own, and what it has signed: one certificate for the server on this machine,
 /// one for a client. All are files, the keys without passwords.

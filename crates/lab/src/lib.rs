@@ -22,6 +22,18 @@ pub use crate::{
     wait::wait_until,
 };
 
+/// A program that is started, by its name or its whole path, and the Debian package that has it.
+pub type Program = (&'static str, &'static str);
+
+/// All programs that tests start. Each lab says which it needs; those of the command's tests are here.
+pub const PROGRAMS: &[&[Program]] = &[
+    &[("sh", "dash"), ("setsid", "util-linux"), ("script", "bsdutils")],
+    certificates::PROGRAMS,
+    memcached::PROGRAMS,
+    redis::PROGRAMS,
+    wall::PROGRAMS,
+];
+
 /// Nanoseconds on a clock that all processes of the machine share and nobody sets.
 pub fn monotonic_ns() -> u64 {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);

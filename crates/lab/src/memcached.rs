@@ -10,7 +10,10 @@ use std::{
 
 use nix::sys::signal::Signal;
 
-use crate::{Certificates, Folder, Process, free_port, wait_until};
+use crate::{Certificates, Folder, Process, Program, free_port, wait_until};
+
+/// What this lab starts.
+pub const PROGRAMS: &[Program] = &[("memcached", "memcached")];
 
 /// How long a server may take to answer: only ever a stop against hanging.
 const LIMIT: Duration = Duration::from_secs(60);

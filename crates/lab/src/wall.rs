@@ -9,6 +9,10 @@ use std::{
     time::Duration,
 };
 
+use crate::Program;
+
+pub(crate) const PROGRAMS: &[Program] = &[("cc", "gcc")];
+
 const SOURCE: &str = include_str!("clock.c");
 
 /// The wall clock of one program, in a folder that is not removed before the program ends.

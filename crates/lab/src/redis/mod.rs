@@ -13,3 +13,11 @@ pub use self::{
     client::Client, cluster::Cluster, five::Five, reply::Reply, secure::Secure,
     sentinels::Sentinels, server::Server,
 };
+use crate::Program;
+
+/// What this lab starts.
+pub const PROGRAMS: &[Program] = &[
+    ("redis-server", "redis-server"),
+    ("redis-sentinel", "redis-sentinel"),
+    ("redis-cli", "redis-tools"),
+];

@@ -3,6 +3,7 @@
 //! Each rule is a function from a file to its faults, so that the rules themselves are tested on
 //! planted faults.
 
+mod listed;
 mod rooms;
 mod walks;
 
@@ -12,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub(crate) use self::listed::assert_in_the_readme;
 use self::rooms::imports_stay_below;
 
 /// A source file: its path from the root of the repository, and its text.
@@ -32,6 +34,7 @@ const RULES: &[(&str, Rule)] = &[
     ("features are switched in three files only", features_are_switched_in_three_files),
     ("unsafe code is where it is known to be", unsafe_code_is_listed),
     ("tests of the command start programs in one way", programs_start_in_one_way),
+    ("labs run the suite in one way", labs_run_the_suite_in_one_way),
     ("files and functions are short", files_and_functions_are_short),
     ("an ignored test says why", ignored_tests_say_why),
     ("no path of a machine", no_path_of_a_machine),
@@ -119,36 +122,6 @@ fn pages_left_out(sources: &[Source]) -> Vec<String> {
     faults
 }
 
-#[tokio::test]
-async fn the_readme_says_what_every_engine_promises() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let (redis, five) = (lab::redis::Server::start().unwrap(), lab::redis::Five::start().unwrap());
-    let memcached = lab::memcached::Memcached::start().unwrap();
-    for url in [
-        "memory:".to_owned(),
-        format!("file://{}", folder.path().display()),
-        redis.url(),
-        format!("{}?dialect=plain", redis.url()),
-        format!("{}?dialect=redisson", redis.url()),
-        five.url(),
-        memcached.url(),
-    ] {
-        let profile = lockkeeper::Locks::connect(&url).await.unwrap().profile();
-        let row = readme.lines().find(|line| is_row_of(line, profile.engine));
-        let row = row.unwrap_or_else(|| panic!("no row for {}", profile.engine));
-        assert!(row.contains(profile.promise), "{}: {row}", profile.promise);
-        assert!(!profile.broken_by.is_empty(), "{} says nothing of what breaks it", profile.engine);
-    }
-}
-
-/// Whether a line of the table begins with the name of this engine, alone or before a comma.
-fn is_row_of(line: &str, engine: &str) -> bool {
-    let rest = line.strip_prefix("| ").and_then(|line| line.strip_prefix(engine));
-    rest.is_some_and(|rest| rest.starts_with([' ', ',']))
-}
-
 #[test]
 fn an_engine_that_sleeps_or_reads_the_clock_is_caught() {
     for line in [
@@ -184,6 +157,8 @@ fn every_rule_catches_what_it_is_for() {
     assert_caught(unsafe_code_is_listed, core, "let x = unsafe { *pointer };");
     let of_command = "crates/lockkeeper-cli/tests/it/codes.rs";
     assert_caught(programs_start_in_one_way, of_command, "let mut sh = Command::new(\"sh\");");
+    let lab = "crates/lockkeeper/tests/it/x/conformance.rs";
+    assert_caught(labs_run_the_suite_in_one_way, lab, "block_on(conformance::check_all(&lab));");
     assert_caught(files_and_functions_are_short, core, &"// a line\n".repeat(401));
     let long_function = format!("fn long() {{\n{}}}\n", "    step();\n".repeat(70));
     assert_caught(files_and_functions_are_short, core, &long_function);
@@ -251,6 +226,15 @@ fn programs_start_in_one_way(source: &Source) -> Vec<String> {
         return Vec::new();
     }
     source.code_lines_with(&["Command::new"])
+}
+
+/// Otherwise nobody compares the README with what the engine promises.
+fn labs_run_the_suite_in_one_way(source: &Source) -> Vec<String> {
+    let tests = "crates/lockkeeper/tests/it/";
+    if !source.path.starts_with(tests) || source.path.ends_with("/engines.rs") {
+        return Vec::new();
+    }
+    source.code_lines_with(&["conformance::check_all"])
 }
 
 fn files_and_functions_are_short(source: &Source) -> Vec<String> {

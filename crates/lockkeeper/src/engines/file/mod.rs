@@ -35,7 +35,7 @@ use crate::{
         error::{Error, ErrorKind, Result},
         key::Key,
     },
-    tools::{fork::Origin, sync::locked},
+    tools::{fork::Origin, sync::locked, url::Url},
 };
 
 /// The engine's name in errors, events and `who`.
@@ -44,13 +44,25 @@ pub(crate) const NAME: &str = "file";
 /// How often opening a file is tried that is removed each time in the same moment.
 const MAX_OPENINGS: usize = 64;
 
-/// Opens the file engine on this folder, or on the one in the user's state folder.
-pub(crate) fn open(folder: Option<&Path>) -> Result<Box<dyn Engine>> {
-    let folder = match folder {
-        Some(folder) => Folder::open(folder)?,
-        None => Folder::open(&folder::default_path()?)?,
-    };
-    Ok(Box::new(FileEngine::new(folder, boot_id()?)))
+/// Opens the file engine on the folder that a `file:` URL names.
+pub(crate) async fn open(url: Url, _: Moment) -> Result<Box<dyn Engine>> {
+    url.no_more_parameters()?;
+    let here = matches!(url.authority.as_deref(), None | Some("" | "localhost"));
+    if !here || !url.path.starts_with('/') {
+        return Err(Error::bad_options(
+            "a file: URL needs an absolute folder on this machine, as in file:///var/lib/app/locks",
+        ));
+    }
+    open_folder(Path::new(&url.path))
+}
+
+/// Opens the file engine in the user's state folder: the embedded default.
+pub(crate) fn open_default() -> Result<Box<dyn Engine>> {
+    open_folder(&folder::default_path()?)
+}
+
+fn open_folder(path: &Path) -> Result<Box<dyn Engine>> {
+    Ok(Box::new(FileEngine::new(Folder::open(path)?, boot_id()?)))
 }
 
 #[derive(Debug)]

@@ -12,15 +12,26 @@ use crate::{
     engine::{
         Answers, Attempt, Claim, Engine, Expiry, Fairness, Fencing, Grant, Inspector, Lease,
         Listed, Moment, Order, OwnerId, Party, Patience, Profile, Reach, Released, Request,
-        Standing, Wake, Who, error::Result, key::Key,
+        Standing, Wake, Who,
+        error::{Error, Result},
+        key::Key,
     },
-    tools::{bell::Bell, sync::locked},
+    tools::{bell::Bell, sync::locked, url::Url},
 };
 
 /// How long a place in the queue lasts without being asked about again.
 const PLACE_LEASE: Duration = Duration::from_secs(3);
 /// How many turns of a line one grant may serve.
 const TURNS: u32 = 128;
+
+/// Opens the table that a `memory:` URL names.
+pub(crate) async fn open(url: Url, _: Moment) -> Result<Box<dyn Engine>> {
+    url.no_more_parameters()?;
+    if url.authority.is_some() {
+        return Err(Error::bad_options("write memory: or memory:name, without slashes"));
+    }
+    Ok(Box::new(Memory::named(&url.path)))
+}
 
 /// The memory engine; clones share the table.
 #[derive(Clone, Debug, Default)]

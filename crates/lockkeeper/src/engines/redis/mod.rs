@@ -13,9 +13,6 @@ mod dialects;
 mod server;
 mod wire;
 
-/// The name in errors about opening it.
-pub(crate) const NAME: &str = "redis";
-
 /// Opens what a `redis:` URL, or one of its kin, names.
 pub(crate) async fn open(url: Url, now: Moment) -> Result<Box<dyn Engine>> {
     if let "redlock" | "redlocks" = url.scheme.as_str() {

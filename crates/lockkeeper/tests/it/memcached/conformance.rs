@@ -4,12 +4,11 @@ use async_trait::async_trait;
 use lab::{memcached::Memcached, proxy::Proxy};
 use lockkeeper::{
     Key, Result,
-    blocking::block_on,
     conformance::{self, Ability, Lab, Neighbour},
     engine::Engine,
 };
 
-use crate::neighbour::Process;
+use crate::{engines::assert_kept, neighbour::Process};
 
 /// One server behind a proxy that can be cut.
 struct Single {
@@ -76,14 +75,10 @@ const SKIPPED: [&str; 12] = [
 
 #[test]
 fn memcached_keeps_the_rules() {
-    let report = block_on(conformance::check_all(&Single::start("")));
-    report.assert_kept();
-    assert_eq!(report.skipped(), SKIPPED, "{report}");
+    assert_kept(&Single::start(""), &SKIPPED);
 }
 
 #[test]
 fn the_tooz_dialect_keeps_the_rules() {
-    let report = block_on(conformance::check_all(&Single::start("?dialect=tooz")));
-    report.assert_kept();
-    assert_eq!(report.skipped(), SKIPPED, "{report}");
+    assert_kept(&Single::start("?dialect=tooz"), &SKIPPED);
 }

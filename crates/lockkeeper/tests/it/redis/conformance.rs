@@ -1,11 +1,7 @@
 //! The rules of the contract, on every form of Redis.
 
-use lockkeeper::{
-    blocking::block_on,
-    conformance::{self, Lab},
-};
-
 use super::labs::{Clustered, Guarded, Redlock, Single};
+use crate::engines::assert_kept;
 
 /// What no engine over a network can promise: to answer without waiting, and to keep a lock for a
 /// process that is stopped.
@@ -33,12 +29,6 @@ const ORDERED_AND_FENCED: [&str; 10] = [
     "the_list_knows_what_is_held",
     "tidying_spares_what_is_in_use",
 ];
-
-fn assert_kept(lab: &dyn Lab, skipped: &[&str]) {
-    let report = block_on(conformance::check_all(lab));
-    report.assert_kept();
-    assert_eq!(report.skipped(), skipped, "{report}");
-}
 
 #[test]
 fn native_keeps_the_rules() {
