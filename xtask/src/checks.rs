@@ -1,13 +1,16 @@
 //! Everything that must pass before a change lands.
 
-use std::{collections::BTreeSet, process::Command};
+use std::{collections::BTreeSet, fs, process::Command, time::Instant};
 
 use crate::{
     api,
     manifest::Features,
     packages,
-    steps::{Done, cargo, cargo_with, root},
+    steps::{Done, cargo, cargo_with, root, run},
 };
+
+/// The tests of the command, built without any engine that can be left out.
+const LEAN: [&str; 4] = ["test", "--package", "lockkeeper-cli", "--no-default-features"];
 
 pub(crate) fn all() -> Done {
     packages::ensure(&[])?;
@@ -19,7 +22,9 @@ pub(crate) fn all() -> Done {
     )?;
     api::check(&[])?;
     cargo(&["test", "--workspace", "--all-features"])?;
+    cargo(&[&LEAN[..], &["--test", "it", "not_built_in"]].concat())?;
     examples()?;
+    first_command()?;
     the_core_pulls_no_client()
 }
 
@@ -31,12 +36,41 @@ fn lints() -> Done {
     lint(&["--workspace", "--all-features"])?;
     let library = ["clippy", "--quiet", "--package", "lockkeeper", "--no-default-features"];
     cargo(&[&library[..], &strict[..]].concat())?;
+    let command = ["clippy", "--quiet", "--package", "lockkeeper-cli", "--no-default-features"];
+    cargo(&[&command[..], &strict[..]].concat())?;
     let features = Features::of("crates/lockkeeper")?;
     // With `full` alone is nearly with everything, and the others that are left out are not for users.
     let is_linted = |name: &&str| !matches!(*name, "default" | "full") && !name.starts_with('_');
     for feature in features.names().filter(is_linted) {
         cargo(&[&library[..], &["--features", feature], &strict[..]].concat())?;
     }
+    Ok(())
+}
+
+/// Does what a newcomer does first, word for word as in the README, with nothing built before, and says how long that
+/// took. It is stated and not judged: machines differ.
+fn first_command() -> Done {
+    let readme = root().join("README.md");
+    let text = fs::read_to_string(&readme).map_err(|error| format!("{readme:?}: {error}"))?;
+    let command = text.lines().find_map(|line| line.strip_prefix("$ cargo run --release "));
+    let command = command.ok_or("the README has no first command")?;
+    let target = root().join("target/first");
+    match fs::remove_dir_all(&target) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(format!("{target:?}: {error}"));
+        }
+        _ => {}
+    }
+    // The packages of others are there by now; how long they take is the network's affair.
+    let begun_at = Instant::now();
+    eprintln!("$ cargo run --release {command}");
+    let shell = format!("\"${{CARGO:-cargo}}\" run --quiet --release {command}");
+    run(Command::new("sh")
+        .args(["-c", &shell])
+        .current_dir(root())
+        .env("CARGO_TARGET_DIR", &target)
+        .env_remove("LOCKKEEPER_URL"))?;
+    eprintln!("the first command took {} s from a clean clone", begun_at.elapsed().as_secs());
     Ok(())
 }
 

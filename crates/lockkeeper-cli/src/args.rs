@@ -25,7 +25,10 @@ use crate::{
 pub(crate) struct Args {
     /// The engine, as a URL; none is the embedded default, an empty one is an error
     ///
-    /// For example file:///var/lib/app/locks. Process lists show the command line to everybody:
+    /// For example file:///var/lib/app/locks. Engines that take long to build are left out unless they are asked
+    /// for: cargo install --path crates/lockkeeper-cli --features full builds a lockkeeper that has every engine.
+    ///
+    /// Process lists show the command line to everybody:
     /// a URL with a password belongs in the environment variable.
     ///
     /// A lockkeeper inside the command uses the same engine: the URL is passed on in LOCKKEEPER_URL. So is

@@ -34,7 +34,8 @@ const OWN: [(Exit, &str); 9] = [
     (Exit::TimedOut, "the lock was busy for all of --within (run)"),
     (
         Exit::Refused,
-        "refused or not supported: rights, a foreign file, a folder not ours, a key that an outer run holds",
+        "refused or not supported: rights, a foreign file, a folder not ours, a key that an outer run holds, an engine \
+         that is not built in",
     ),
     (
         Exit::Lost,

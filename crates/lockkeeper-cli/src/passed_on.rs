@@ -38,7 +38,11 @@ pub(crate) fn url(given: Option<&str>) -> Result<Option<String>, Failure> {
             "memory: excludes nobody outside this process; give no URL to lock for this user on this \
              machine, or name a folder or a server, as in file:///var/lib/app/locks",
         )),
-        _ => Ok(url),
+        Some(url) => match lockkeeper::engines::missing_feature(url) {
+            Some(feature) => Err(not_built_in(url, feature)),
+            None => Ok(Some(url.clone())),
+        },
+        None => Ok(None),
     }
 }
 
@@ -53,6 +57,17 @@ fn out_of_reach() -> Failure {
         "the lockkeeper run around this command has ended or cannot be reached from here, and with it \
          the URL of its engine, which has a password; set LOCKKEEPER_URL, or, if the embedded default is \
          meant, unset LOCKKEEPER_URL_FROM",
+    )
+}
+
+fn not_built_in(url: &str, feature: &str) -> Failure {
+    let scheme = url.split(':').next().unwrap_or_default();
+    Failure::new(
+        Exit::Refused,
+        format!(
+            "this lockkeeper was built without {scheme}:; in a clone of its source, cargo install --path \
+             crates/lockkeeper-cli --features {feature} builds one that has it (--features full: every engine)"
+        ),
     )
 }
 

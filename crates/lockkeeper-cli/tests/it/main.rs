@@ -8,10 +8,13 @@ mod crowd;
 mod embedded;
 mod killed;
 mod loss;
+#[cfg(feature = "memcached")]
 mod memcached;
 mod nested;
+mod not_built_in;
 mod pages;
 mod passed_on;
+#[cfg(feature = "redis")]
 mod redis;
 mod secrets;
 mod signals;

@@ -65,7 +65,7 @@ fn every_engine_is_a_feature_that_full_has() {
         let feature = words.iter().rev().find(|word| *word != "linux").unwrap();
         assert!(all.iter().any(|(name, _)| name == feature), "no feature {feature}");
         assert!(full.contains(&format!("\"{feature}\"")), "full lacks {feature}");
-        // These two need no other crate, and are always in the command.
+        // The command always has the one, and refuses the other.
         if feature != "file" && feature != "memory" {
             let list = format!("[\"lockkeeper/{feature}\"]");
             let is_passed_on =
