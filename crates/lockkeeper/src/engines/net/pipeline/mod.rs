@@ -20,7 +20,7 @@ use tokio::{net::tcp::OwnedWriteHalf, runtime::Handle};
 
 pub(crate) use self::answer::Reply;
 use self::answer::{Answer, Unread};
-use super::{per_runtime::Link, stream::Stream};
+use super::{driving::Driven, per_runtime::Link, stream::Stream};
 use crate::{
     engine::{
         Moment,
@@ -167,20 +167,6 @@ impl<P: Protocol> Pipeline<P> {
         Ok(())
     }
 
-    /// Ends the connection: everyone who waits is told why.
-    fn end(&self, why: &Error) {
-        let mut state = locked(&self.0);
-        if let Stage::Ended(_) = state.stage {
-            return;
-        }
-        state.stage = Stage::Ended(why.echo());
-        let (pending, wire) = (std::mem::take(&mut state.pending), state.wire.take());
-        state.out.clear();
-        drop(state);
-        drop(wire);
-        pending.into_iter().for_each(|pending| pending.fail(why.echo()));
-    }
-
     /// What the driver has to do next. If that is nothing, its waker is kept.
     fn work(&self, driver: &Waker) -> Work {
         let state = locked(&self.0);
@@ -193,14 +179,6 @@ impl<P: Protocol> Pipeline<P> {
         }
         keep_waker(state, |state| &mut state.driver, driver);
         Work::Nothing
-    }
-
-    /// While connecting: whether nobody needs the connection any more. If not, the waker is kept.
-    fn is_unwanted(&self, driver: &Waker) -> bool {
-        let state = locked(&self.0);
-        let is_unwanted = !matches!(state.stage, Stage::Open);
-        keep_waker(state, |state| &mut state.driver, driver);
-        is_unwanted
     }
 }
 
@@ -218,6 +196,32 @@ impl<R> Pending<R> {
         if let Some(answer) = self.answer {
             answer.fail(why).into_iter().for_each(wake);
         }
+    }
+}
+
+impl<P: Protocol> Driven for Pipeline<P> {
+    fn is_unwanted(&self, driver: &Waker) -> bool {
+        let state = locked(&self.0);
+        let is_unwanted = !matches!(state.stage, Stage::Open);
+        keep_waker(state, |state| &mut state.driver, driver);
+        is_unwanted
+    }
+
+    fn opened(&self, wire: Option<Arc<OwnedWriteHalf>>) {
+        locked(&self.0).wire = wire;
+    }
+
+    fn end(&self, why: &Error) {
+        let mut state = locked(&self.0);
+        if let Stage::Ended(_) = state.stage {
+            return;
+        }
+        state.stage = Stage::Ended(why.echo());
+        let (pending, wire) = (std::mem::take(&mut state.pending), state.wire.take());
+        state.out.clear();
+        drop(state);
+        drop(wire);
+        pending.into_iter().for_each(|pending| pending.fail(why.echo()));
     }
 }
 

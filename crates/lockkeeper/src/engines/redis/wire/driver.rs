@@ -1,9 +1,6 @@
 //! The task that moves the bytes of one connection.
 
 use std::{
-    future::poll_fn,
-    io,
-    pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -13,61 +10,27 @@ use super::{
     resp::{self, Frame, Value},
 };
 use crate::{
-    engine::error::{Error, Result},
-    engines::net::stream::Stream,
+    engine::error::Result,
+    engines::net::{
+        driving::{self, Inbox, broke},
+        stream::Stream,
+    },
     tools::sync::wake,
 };
 
 /// Opens a connection and drives it to its end, of which everyone who waits is told.
 pub(crate) async fn drive(connection: Arc<Connection>, open: impl Future<Output = Result<Stream>>) {
-    let ending = Ending(&connection);
-    let mut open = pin!(open);
-    let opened = poll_fn(|context| {
-        if let Poll::Ready(opened) = open.as_mut().poll(context) {
-            return Poll::Ready(opened);
-        }
-        if connection.is_unwanted(context.waker()) {
-            return Poll::Ready(Err(Error::unreachable(
-                "no connection came about in time",
-                "given up",
-            )));
-        }
-        Poll::Pending
-    })
-    .await;
-    let why = match opened {
-        Err(why) => why,
-        Ok(stream) => {
-            connection.opened(stream.wire());
-            let mut driver = Driver::new(&connection, stream);
-            match poll_fn(|context| driver.poll(context)).await {
-                Err(why) => why,
-                Ok(()) => Error::unreachable("the connection was closed", "no longer needed"),
-            }
-        }
+    let start = |stream| {
+        let mut driver = Driver::new(&connection, stream);
+        move |context: &mut Context<'_>| driver.poll(context)
     };
-    connection.end(&why);
-    drop(ending);
-}
-
-/// Tells the end also when the task is dropped, as happens when its runtime ends.
-struct Ending<'a>(&'a Connection);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.end(&Error::unreachable(
-            "the connection ended with the runtime it was opened in",
-            "dropped",
-        ));
-    }
+    driving::drive(&*connection, open, start).await;
 }
 
 struct Driver<'a> {
     connection: &'a Connection,
     stream: Stream,
-    /// What has come and is not whole yet, and room for more.
-    inbox: Vec<u8>,
-    n_filled: usize,
+    inbox: Inbox,
     outbox: Vec<u8>,
     n_written: usize,
     /// Whether the others have been let go first, so that their calls can come along.
@@ -82,8 +45,7 @@ impl<'a> Driver<'a> {
         Self {
             connection,
             stream,
-            inbox: vec![0; 16 * 1024],
-            n_filled: 0,
+            inbox: Inbox::with_room(16 * 1024),
             outbox: Vec::new(),
             n_written: 0,
             has_waited: false,
@@ -93,34 +55,14 @@ impl<'a> Driver<'a> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
-        loop {
-            if self.n_filled == self.inbox.len() {
-                self.inbox.resize(2 * self.n_filled, 0);
-            }
-            match self.stream.poll_read(context, &mut self.inbox[self.n_filled..]) {
-                Poll::Ready(Ok(0)) => {
-                    let why = io::Error::from(io::ErrorKind::UnexpectedEof);
-                    return Poll::Ready(Err(Error::unreachable(
-                        "the server closed the connection",
-                        why,
-                    )));
-                }
-                Poll::Ready(Ok(n_bytes)) => {
-                    self.n_filled += n_bytes;
-                    self.deliver()?;
-                }
-                Poll::Ready(Err(error)) => {
-                    return Poll::Ready(Err(Error::unreachable("the connection broke", error)));
-                }
-                Poll::Pending => break,
-            }
+        while self.inbox.poll_fill(&mut self.stream, context)?.is_ready() {
+            self.deliver()?;
         }
         self.poll_out(context)
     }
 
     /// Writes what there is to write.
     fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let broke = |error: io::Error| Error::unreachable("the connection broke", error);
         loop {
             while self.n_written < self.outbox.len() {
                 match self.stream.poll_write(context, &self.outbox[self.n_written..]) {
@@ -161,7 +103,7 @@ impl<'a> Driver<'a> {
     fn deliver(&mut self) -> Result<()> {
         let (mut start, mut desk) = (0, None);
         loop {
-            let rest = &self.inbox[start..self.n_filled];
+            let rest = &self.inbox.unread()[start..];
             let (reply, n_bytes) = if let Some(common) = resp::common(rest) {
                 common
             } else if let Some((frame, n_bytes)) = resp::parse(rest)? {
@@ -197,8 +139,7 @@ impl<'a> Driver<'a> {
             desk.take_reply(reply, &mut self.wakers)?;
         }
         drop(desk);
-        self.inbox.copy_within(start..self.n_filled, 0);
-        self.n_filled -= start;
+        self.inbox.consume(start);
         self.wakers.drain(..).for_each(wake);
         Ok(())
     }

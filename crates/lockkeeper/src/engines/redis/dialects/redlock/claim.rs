@@ -18,7 +18,7 @@ use crate::{
         error::{Error, Result},
     },
     engines::{
-        net::join_until::join_until,
+        net::together::join_until,
         redis::wire::{
             call::Call,
             digits::Digits,

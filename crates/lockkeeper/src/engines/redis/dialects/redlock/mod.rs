@@ -14,7 +14,7 @@ use crate::{
         error::{Call, ErrorKind, Result},
     },
     engines::{
-        net::join_until::join_until,
+        net::together::join_until,
         redis::{server::client::Needs, wire::script::Script},
     },
     tools::url::Url,

@@ -28,7 +28,7 @@ use crate::{
         error::{Error, Result},
         poller,
     },
-    engines::net::listener::Listeners,
+    engines::net::{driving::Driven, listener::Listeners},
     tools::{
         sync::{keep_waker, locked, wake},
         url::Host,
@@ -243,16 +243,6 @@ impl Connection {
         driver.into_iter().for_each(wake);
     }
 
-    /// The connection stands. Calls may write by themselves where that can be done.
-    pub(crate) fn opened(&self, wire: Option<Arc<OwnedWriteHalf>>) {
-        let mut state = locked(&self.state);
-        if let Stage::Connecting = state.stage {
-            state.stage = Stage::Open;
-        }
-        state.has_opened = true;
-        state.wire = wire;
-    }
-
     /// What there is to do for the driver, who is woken when there is more.
     pub(crate) fn work(&self, driver: &Waker) -> Work {
         let mut state = locked(&self.state);
@@ -269,14 +259,6 @@ impl Connection {
         Work::Nothing
     }
 
-    /// While connecting: whether nobody needs the connection any more.
-    pub(crate) fn is_unwanted(&self, driver: &Waker) -> bool {
-        let state = locked(&self.state);
-        let is_unwanted = matches!(state.stage, Stage::Retired | Stage::Ended(_));
-        keep_waker(state, |state| &mut state.driver, driver);
-        is_unwanted
-    }
-
     /// Hands over what is to be written; `bytes` is taken in exchange.
     pub(crate) fn take_out(&self, bytes: &mut Vec<u8>) {
         let mut state = locked(&self.state);
@@ -289,10 +271,26 @@ impl Connection {
     pub(crate) fn desk(&self) -> Desk<'_> {
         Desk { connection: self, state: locked(&self.state) }
     }
+}
 
-    /// The connection is gone, or to be: everyone who waits is told why, and whatever the server still answers
-    /// reaches nobody.
-    pub(crate) fn end(&self, why: &Error) {
+impl Driven for Connection {
+    fn is_unwanted(&self, driver: &Waker) -> bool {
+        let state = locked(&self.state);
+        let is_unwanted = matches!(state.stage, Stage::Retired | Stage::Ended(_));
+        keep_waker(state, |state| &mut state.driver, driver);
+        is_unwanted
+    }
+
+    fn opened(&self, wire: Option<Arc<OwnedWriteHalf>>) {
+        let mut state = locked(&self.state);
+        if let Stage::Connecting = state.stage {
+            state.stage = Stage::Open;
+        }
+        state.has_opened = true;
+        state.wire = wire;
+    }
+
+    fn end(&self, why: &Error) {
         let (pending, wire, driver) = {
             let mut state = locked(&self.state);
             if let Stage::Ended(_) = state.stage {

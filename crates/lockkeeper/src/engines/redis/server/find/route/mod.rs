@@ -22,7 +22,7 @@ use crate::{
         error::{Error, ErrorKind, Result},
     },
     engines::{
-        net::{own_runtime::OwnRuntime, together::first_good},
+        net::{driving::Driven, own_runtime::OwnRuntime, together::first_good},
         redis::{
             server::{connections::Switchboard, handshake::Hello},
             wire::{
