@@ -6,3 +6,5 @@ pub(crate) mod plain;
 pub(crate) mod redisson;
 pub(crate) mod redlock;
 pub(crate) mod renewals;
+#[cfg(test)]
+mod scripts_tests;

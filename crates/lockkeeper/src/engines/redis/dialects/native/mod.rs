@@ -69,6 +69,24 @@ static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("re
 static LIFT: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("lift.lua")]));
 static COUNT: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("count.lua")]));
 
+/// Every script as it is sent, by its name.
+#[cfg(test)]
+pub(super) fn scripts() -> Vec<(&'static str, &'static str)> {
+    let scripts: [(&str, &LazyLock<Script>); 9] = [
+        ("ASK", &ASK),
+        ("ASK_BY_CLOCK", &ASK_BY_CLOCK),
+        ("RELEASE", &RELEASE),
+        ("RELEASE_LIFTED", &RELEASE_LIFTED),
+        ("RELEASE_MANY", &RELEASE_MANY),
+        ("RELEASE_ALONE", &RELEASE_ALONE),
+        ("RENEW", &RENEW),
+        ("LIFT", &LIFT),
+        ("COUNT", &COUNT),
+    ];
+    let scripts = scripts.map(|(name, script)| (name, script.text.as_str()));
+    scripts.into()
+}
+
 /// The native dialect.
 #[derive(Debug)]
 pub(crate) struct Native {

@@ -20,6 +20,15 @@ static ASK: LazyLock<Script> =
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("release.lua")]));
 
+/// Every script as it is sent, by its name.
+#[cfg(test)]
+pub(super) fn scripts() -> Vec<(&'static str, &'static str)> {
+    let scripts: [(&str, &LazyLock<Script>); 3] =
+        [("ASK", &ASK), ("RENEW", &RENEW), ("RELEASE", &RELEASE)];
+    let scripts = scripts.map(|(name, script)| (name, script.text.as_str()));
+    scripts.into()
+}
+
 /// The plain dialect.
 #[derive(Debug)]
 pub(crate) struct Plain {

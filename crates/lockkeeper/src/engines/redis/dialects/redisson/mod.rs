@@ -27,6 +27,15 @@ static ASK: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("ask.
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("renew.lua")]));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&[include_str!("release.lua")]));
 
+/// Every script as it is sent, by its name.
+#[cfg(test)]
+pub(super) fn scripts() -> Vec<(&'static str, &'static str)> {
+    let scripts: [(&str, &LazyLock<Script>); 3] =
+        [("ASK", &ASK), ("RENEW", &RENEW), ("RELEASE", &RELEASE)];
+    let scripts = scripts.map(|(name, script)| (name, script.text.as_str()));
+    scripts.into()
+}
+
 /// The lease of Redisson, renewed every third of it.
 const USUAL_TTL: Duration = Duration::from_secs(30);
 

@@ -41,6 +41,20 @@ static RELEASE_MANY: LazyLock<Script> =
     LazyLock::new(|| Script::new(&["local length = -1\n", include_str!("../release_many.lua")]));
 const LIFT: &str = include_str!("../native/lift.lua");
 
+/// Every script as it is sent, by its name.
+#[cfg(test)]
+pub(super) fn scripts() -> Vec<(&'static str, &'static str)> {
+    let scripts: [(&str, &LazyLock<Script>); 5] = [
+        ("ASK", &ASK),
+        ("RENEW", &RENEW),
+        ("RAISE", &RAISE),
+        ("RELEASE", &RELEASE),
+        ("RELEASE_MANY", &RELEASE_MANY),
+    ];
+    let scripts = scripts.map(|(name, script)| (name, script.text.as_str()));
+    [&scripts[..], &[("LIFT", LIFT)]].concat()
+}
+
 /// A majority of servers that know nothing of each other.
 #[derive(Debug)]
 struct Redlock {
