@@ -4,7 +4,11 @@ use std::{borrow::Cow, time::Duration};
 
 use async_trait::async_trait;
 
-use super::{Native, claim::LONGEST_PLACE};
+use super::{
+    Native,
+    claim::LONGEST_PLACE,
+    place::{INFO_AT, OWNER, SECOND},
+};
 use crate::{
     engine::{Inspector, Listed, Moment, Party, Who, error::Result, key::Key},
     engines::redis::wire::{
@@ -17,10 +21,6 @@ use crate::{
 
 /// How many keys one look goes through.
 const KEYS_AT_ONCE: &[u8] = b"1000";
-/// The parts of values and places, as `names.lua` says.
-const OWNER_LENGTH: usize = 32;
-const SECOND_AT: usize = 71;
-const INFO_AT: usize = 81;
 
 #[async_trait]
 impl Inspector for Native {
@@ -88,14 +88,14 @@ fn holder(value: &[u8], lasts_ms: i64) -> Option<Party> {
     }
     granted(marked).or_else(|| {
         let (place, _) = place(value)?;
-        let second = std::str::from_utf8(place.get(SECOND_AT..INFO_AT)?).ok()?;
+        let second = std::str::from_utf8(place.get(SECOND)?).ok()?;
         Some(Party { since_us: micros(second), ..party(&text(place.get(INFO_AT..)?)) })
     })
 }
 
 /// One who took the lock by itself.
 fn granted(value: &[u8]) -> Option<Party> {
-    let rest = text(value.get(OWNER_LENGTH..)?.strip_prefix(b"|")?);
+    let rest = text(value.get(OWNER.len()..)?.strip_prefix(b"|")?);
     let (since, info) = rest.split_once('|')?;
     Some(Party { since_us: micros(since), ..party(info) })
 }

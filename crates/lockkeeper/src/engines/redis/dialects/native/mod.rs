@@ -23,6 +23,7 @@ mod claim;
 mod inspect;
 mod names;
 mod packing;
+mod place;
 mod wall_second;
 
 /// Asks by script. What is said of the fence counter stands right before it is used.

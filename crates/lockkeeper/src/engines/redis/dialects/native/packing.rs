@@ -1,6 +1,6 @@
 //! The calls that are sent millions of times, packed with as little ado as can be.
 
-use super::{COUNT, RELEASE, RELEASE_ALONE, RELEASE_LIFTED, names::Names};
+use super::{COUNT, RELEASE, RELEASE_ALONE, RELEASE_LIFTED, names::Names, place};
 use crate::engines::redis::wire::{
     digits::Digits,
     resp::{push_header, push_word},
@@ -159,13 +159,13 @@ impl PackedAsk {
         channel: &str,
         second: &[u8],
     ) -> Option<&[u8]> {
-        let place = &mut self.bytes[self.place_at..];
-        if &place[43..71] != channel.as_bytes() || second.len() != 10 {
+        let bytes = &mut self.bytes[self.place_at..];
+        if &bytes[place::CHANNEL] != channel.as_bytes() || second.len() != place::SECOND.len() {
             return None;
         }
-        place[1..33].copy_from_slice(owner);
-        place[33..39].copy_from_slice(&ask);
-        place[71..81].copy_from_slice(second);
+        bytes[place::OWNER].copy_from_slice(owner);
+        bytes[place::ASK].copy_from_slice(&ask);
+        bytes[place::SECOND].copy_from_slice(second);
         Some(&self.bytes)
     }
 }

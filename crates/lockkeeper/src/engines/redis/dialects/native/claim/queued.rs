@@ -16,6 +16,7 @@ use crate::{
         dialects::native::{
             ASK, ASK_BY_CLOCK,
             packing::{Keys, Numbering, PackedAsk, push_script},
+            place,
         },
         wire::{
             call::Call,
@@ -215,7 +216,8 @@ impl NativeClaim {
         let left = self.place().checked_sub(now.since(self.asked_at))?;
         let fence = self.listener.as_ref()?.read(|message| {
             // As `tell.lua` packs it.
-            let (ask, last) = (message.get(33..39)?, message.get(39..)?.try_into().ok()?);
+            let (ask, last) =
+                (message.get(place::ASK)?, message.get(place::ASK.end..)?.try_into().ok()?);
             first_fence(u64::from_le_bytes(last)).filter(|_| *ask == self.ask_number())
         })?;
         let lease = Lease::For(left);
