@@ -1,4 +1,4 @@
-//! A question to a server: bytes to send, and how many replies make the answer.
+//! A call to a server: the bytes to send, and how many replies belong to it.
 
 use std::sync::Arc;
 
@@ -11,22 +11,23 @@ use super::{
 
 /// One command, or several that are sent together and answered together.
 ///
-/// What follows from a lost answer, a redirection or a forgotten script is asking again, so every
-/// call must be one that may run twice: the server knows claims by their owner.
+/// A call is retried after a lost response, a redirection or a forgotten script. So every call must be safe to run
+/// twice: the server recognises a claim by its owner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Call {
     pub(crate) bytes: Vec<u8>,
     pub(crate) n_replies: u8,
-    /// What is sent instead when the server does not know the script, also if nobody waits for the
-    /// answer any more. Only for calls with one reply.
+    /// The command to retry with when the server does not know the script, even if the caller has stopped waiting.
+    /// Only for calls with one reply.
     pub(crate) again: Option<Arc<Again>>,
 }
 
-/// A command on one key with one argument that brings its script along.
+/// A command with one key and one argument that carries the text of its script.
 #[derive(Debug)]
 pub(crate) struct Again {
     script: &'static Script,
-    /// The key and the argument, packed, and how long they are: that is with what packs the key, and without.
+    /// The key and the argument, both packed as words of a command. `n_key_word` is the length of the packed key,
+    /// `n_argument` that of the bare argument.
     words: Vec<u8>,
     n_key_word: usize,
     n_argument: usize,
@@ -49,7 +50,7 @@ impl Again {
         out.extend_from_slice(&self.words);
     }
 
-    /// The same as a release that may be one of many.
+    /// The same command as a release that can be combined with others.
     pub(crate) fn as_release(&self, many: &'static Script) -> Release<'_> {
         let (lock_word, owner) = self.words.split_at(self.n_key_word);
         let end = owner.len() - "\r\n".len();
@@ -59,7 +60,7 @@ impl Again {
 }
 
 impl Call {
-    /// Nothing yet, with room for what is usual.
+    /// An empty call, with room for commands of the usual length.
     pub(crate) fn new() -> Self {
         Self { bytes: Vec::with_capacity(512), n_replies: 0, again: None }
     }
@@ -78,7 +79,7 @@ impl Call {
         call
     }
 
-    /// The same, sure to be carried out though the server may have forgotten the script.
+    /// Runs a script that the server may have forgotten: in that case the text is sent.
     pub(crate) fn sure_script(script: &'static Script, lock: &[u8], argument: &[u8]) -> Self {
         let again = Again::new(script, lock, argument);
         let mut bytes = Vec::with_capacity(256);
@@ -87,13 +88,13 @@ impl Call {
         Self { bytes, n_replies: 1, again: Some(Arc::new(again)) }
     }
 
-    /// One more command.
+    /// Adds a command.
     pub(crate) fn add(&mut self, parts: &[&[u8]]) {
         push_command(&mut self.bytes, &[parts]);
         self.n_replies += 1;
     }
 
-    /// Its commands, one by one.
+    /// The commands of the call, one by one.
     pub(crate) fn commands(&self) -> Vec<&[u8]> {
         let mut commands = Vec::with_capacity(self.n_replies.into());
         let mut rest = &self.bytes[..];
@@ -105,13 +106,13 @@ impl Call {
         commands
     }
 
-    /// One more command, as another call has it.
+    /// Adds a command that is already packed.
     pub(crate) fn add_command(&mut self, command: &[u8]) {
         self.bytes.extend_from_slice(command);
         self.n_replies += 1;
     }
 
-    /// One more script.
+    /// Adds a command that runs a script.
     pub(crate) fn add_script(&mut self, script: &Script, keys: &[&[u8]], arguments: &[&[u8]]) {
         let n_keys = Digits::of(keys.len() as u64);
         let head: [&[u8]; 3] = [b"EVALSHA", script.hash.as_bytes(), n_keys.as_bytes()];

@@ -10,7 +10,7 @@ impl Digits {
     pub(crate) fn of(mut number: u64) -> Self {
         let mut digits = Self { buffer: [0; 20], start: 20 };
         let digit = |number: u64| b'0' + (number % 10) as u8;
-        // Two at a time: dividing is what takes the time.
+        // Two digits per step: the division is the slow part.
         while number >= 10 {
             let two = number % 100;
             number /= 100;
@@ -30,7 +30,8 @@ impl Digits {
     }
 }
 
-/// The number at the start of the bytes, and how many digits it has: not so many that they could be too many.
+/// The number at the start of the bytes, and how many digits it has. Reading stops after 18 digits, so the number
+/// cannot overflow.
 pub(crate) fn leading_number(bytes: &[u8]) -> (i64, usize) {
     let (mut number, mut n_digits) = (0, 0);
     while let Some(eight) = bytes.get(n_digits..n_digits + 8).and_then(eight_digits)
@@ -49,7 +50,8 @@ pub(crate) fn leading_number(bytes: &[u8]) -> (i64, usize) {
     (number, n_digits)
 }
 
-/// The number that eight digits make, all at once: neighbours are added up, then pairs, then fours.
+/// The number that eight digits make. All eight are converted in parallel: first neighbours are combined, then
+/// pairs, then groups of four.
 fn eight_digits(digits: &[u8]) -> Option<i64> {
     let digits = u64::from_le_bytes(digits.try_into().ok()?);
     let above_nine = digits.wrapping_add(0x0606_0606_0606_0606);

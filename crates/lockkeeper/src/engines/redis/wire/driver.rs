@@ -18,7 +18,7 @@ use crate::{
     tools::sync::wake,
 };
 
-/// Opens a connection and drives it to its end, of which everyone who waits is told.
+/// Opens a connection and drives it to its end. All pending callers are told of the end.
 pub(crate) async fn drive(connection: Arc<Connection>, open: impl Future<Output = Result<Stream>>) {
     let start = |stream| {
         let mut driver = Driver::new(&connection, stream);
@@ -33,10 +33,10 @@ struct Driver<'a> {
     inbox: Inbox,
     outbox: Vec<u8>,
     n_written: usize,
-    /// Whether the others have been let go first, so that their calls can come along.
+    /// Whether the driver has yielded once, so that other tasks could add their calls to this write.
     has_waited: bool,
     needs_flush: bool,
-    // Kept between reads, only for its room.
+    // Kept between reads to reuse the allocation.
     wakers: Vec<Waker>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Driver<'a> {
         self.poll_out(context)
     }
 
-    /// Writes what there is to write.
+    /// Writes all bytes that are to be sent.
     fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
             while self.n_written < self.outbox.len() {
@@ -82,8 +82,8 @@ impl<'a> Driver<'a> {
                 Work::Nothing => return Poll::Pending,
                 Work::Done => return Poll::Ready(Ok(())),
                 Work::Write if !self.has_waited => {
-                    // One turn for the tasks that are about to send as well: with many of them, this
-                    // is worth three times the throughput.
+                    // Yield once to tasks that are about to send: with many tasks, this triples the
+                    // throughput.
                     self.has_waited = true;
                     context.waker().wake_by_ref();
                     return Poll::Pending;
@@ -99,7 +99,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Gives what has come to those who wait for it.
+    /// Gives the frames that have come to their callers and listeners.
     fn deliver(&mut self) -> Result<()> {
         let (mut start, mut desk) = (0, None);
         loop {
@@ -109,7 +109,7 @@ impl<'a> Driver<'a> {
             } else if let Some((frame, n_bytes)) = resp::parse(rest)? {
                 let reply = match frame {
                     Frame::Reply(reply) => Some(reply),
-                    // The answer to a command that has no other.
+                    // SUBSCRIBE is answered by a push and by no other reply.
                     Frame::Push(items) if is_about_subscription(&items) => Some(Value::List(items)),
                     Frame::Push(items) => {
                         desk = None;
@@ -117,7 +117,7 @@ impl<'a> Driver<'a> {
                         None
                     }
                     Frame::Message { channel, text } => {
-                        // Those who hear it are woken, which is not to be done with a mutex in hands.
+                        // Listeners are woken, which must not happen while the mutex is held.
                         desk = None;
                         hear(self.connection, channel, text);
                         None
@@ -146,7 +146,7 @@ impl<'a> Driver<'a> {
 }
 
 fn hear(connection: &Connection, channel: &[u8], text: &[u8]) {
-    // What comes on our own channel begins with a letter and the name of the one it is for.
+    // A message on our own channel begins with one letter and the owner that the message is for.
     let own = connection.channel.as_bytes() == channel;
     let topic = if own { text.get(1..33) } else { Some(channel) };
     if let Some(topic) = topic {
@@ -154,8 +154,8 @@ fn hear(connection: &Connection, channel: &[u8], text: &[u8]) {
     }
 }
 
-/// A subscription to a channel of a slot stands, or was ended by the server because the slot is elsewhere
-/// now. Messages may have been missed before: whoever listens must ask again.
+/// Handles a shard subscription that has begun, or that the server has ended because the slot has moved. Messages may
+/// have been missed in both cases, so the listeners must ask again.
 fn tell_of_shard(connection: &Connection, items: &[Value]) {
     if let [kind, channel, ..] = items
         && let (Some("ssubscribe" | "sunsubscribe"), Some(channel)) =
@@ -171,7 +171,7 @@ fn is_about_subscription(items: &[Value]) -> bool {
 }
 
 impl Drop for Driver<'_> {
-    /// The runtime may be ending: what was to be sent, releases above all, still goes out if it can.
+    /// The runtime may be shutting down: calls that are still to be sent, above all releases, are written if possible.
     fn drop(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         let mut rest = Vec::new();

@@ -1,4 +1,4 @@
-//! What is written into many commands.
+//! Owners and durations as they are written into commands.
 
 use std::time::Duration;
 
@@ -18,15 +18,15 @@ pub(crate) fn hex(owner: OwnerId) -> [u8; 32] {
     digits
 }
 
-/// Eight digits at a time, one in each byte of a number: as many steps as one alone would take.
+/// Converts four bytes to eight digits, one digit in each byte of the result. Eight digits take as many steps as one.
 fn hex_of_four(bytes: &[u8]) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let number = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    // Spread out, so that every half of a byte has a byte for itself.
+    // Spread the number out, so that every half byte has a byte of its own.
     let pairs = (number | number << 16) & 0x0000_ffff_0000_ffff;
     let bytes = (pairs | pairs << 8) & 0x00ff_00ff_00ff_00ff;
     let halves = (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    // Those above nine are letters.
+    // Digits above nine are letters.
     let letters = (halves + 6 * ONES) >> 4 & ONES;
     halves + u64::from(b'0') * ONES + letters * u64::from(b'a' - b'0' - 10)
 }

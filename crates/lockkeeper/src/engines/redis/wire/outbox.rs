@@ -1,5 +1,5 @@
-//! What is to be sent over one connection: calls in their order, and before them releases, of which many are
-//! made one. To run a script costs the server more than what it does for one lock.
+//! Calls that are to be sent over one connection, in order. Releases go before the other calls, and many releases are
+//! combined into one command, because starting a script costs the server more than releasing a lock.
 
 use std::{collections::VecDeque, mem, sync::Arc};
 
@@ -12,18 +12,18 @@ use super::{
 };
 use crate::engine::Moment;
 
-/// So many releases are one at most: while a script runs, the server does nothing else.
+/// The most releases in one command: while a script runs, the server does nothing else.
 const MOST: usize = 128;
 
-/// One who waits for an answer.
+/// The caller of a pending call.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) answer: Arc<Answer>,
-    /// What to send if the server does not know the script.
+    /// The command to retry with if the server does not know the script.
     pub(crate) again: Option<Arc<Again>>,
 }
 
-/// What was sent, or is about to be, and has not been answered.
+/// A call that was sent, or is about to be sent, and has no response yet.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) sent_at: Moment,
@@ -33,7 +33,7 @@ pub(crate) struct Pending {
 #[derive(Debug)]
 pub(crate) enum Who {
     One(Caller),
-    /// One reply answers them all.
+    /// One reply is the response to all of these callers.
     All(Vec<Caller>),
 }
 
@@ -46,19 +46,19 @@ impl Pending {
     }
 }
 
-/// Releases one lock, as one of many if there are more. The scripts want the lock and its owner.
+/// The release of one lock, which can be combined with other releases. The scripts need the lock and its owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Release<'a> {
     pub(crate) one: &'static Script,
     /// Made from `release_many.lua`.
     pub(crate) many: &'static Script,
-    /// The name of the lock, packed.
+    /// The name of the lock, packed as a word of a command.
     pub(crate) lock_word: &'a [u8],
     pub(crate) owner: &'a [u8],
 }
 
 impl Release<'_> {
-    /// As a call of its own.
+    /// Packs the release as a command of its own.
     pub(crate) fn push(&self, out: &mut Vec<u8>) {
         self.one.push_for_one(out);
         out.extend_from_slice(self.lock_word);
@@ -66,32 +66,32 @@ impl Release<'_> {
     }
 }
 
-/// Calls that are sent together have the same number.
+/// The number of a write: calls that are sent together have the same number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch(u64);
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// What goes out as it is.
+    /// Bytes that are ready to be written.
     bytes: Vec<u8>,
-    /// Calls that come behind it, and who made them.
+    /// Calls that come after those bytes, and their callers.
     calls: Vec<u8>,
     pending: VecDeque<Pending>,
-    /// These come before those calls.
+    /// Releases, which come between the bytes and the calls.
     releases: Releases,
-    /// How many calls all this is.
+    /// The number of calls in all of the above.
     pub(crate) n_calls: usize,
     n_batches: u64,
 }
 
 #[derive(Debug, Default)]
 struct Releases {
-    /// For one, and for many.
+    /// The script for one release, and the script for many.
     scripts: Option<[&'static Script; 2]>,
     locks: Vec<u8>,
     owners: Vec<u8>,
     callers: Vec<Caller>,
-    /// When the first of them came.
+    /// When the first release was added.
     since: Option<Moment>,
 }
 
@@ -100,7 +100,7 @@ impl Outbox {
         self.n_calls == 0
     }
 
-    /// When the oldest call came that is not among those that go out as they are.
+    /// When the oldest call was added that is not among the ready bytes.
     pub(crate) fn since(&self) -> Option<Moment> {
         self.pending
             .front()
@@ -110,7 +110,7 @@ impl Outbox {
             .min()
     }
 
-    /// Adds a call; what it comes with.
+    /// Adds a call, and returns the batch that the call is sent in.
     pub(crate) fn add(
         &mut self,
         caller: Caller,
@@ -123,13 +123,13 @@ impl Outbox {
         Batch(self.n_batches)
     }
 
-    /// Adds a call whose answer nobody waits for, nor counts.
+    /// Adds a call that has no caller and no entry among the pending calls.
     pub(crate) fn add_unheard(&mut self, bytes: &[u8]) {
         self.calls.extend_from_slice(bytes);
         self.n_calls += 1;
     }
 
-    /// Adds a call to nothing, to go out as it is.
+    /// Adds a call to an empty outbox: its bytes are ready to be written at once.
     pub(crate) fn add_alone(
         &mut self,
         caller: Caller,
@@ -142,8 +142,8 @@ impl Outbox {
         self.n_calls += 1;
     }
 
-    /// Adds a release. It overtakes the calls that it is sent with, so if one of these may be for the same lock
-    /// and not be sent yet, its batch is to be told.
+    /// Adds a release. A release overtakes the calls of its batch. So if a call for the same lock may still be unsent, the
+    /// batch of that call is given as `behind`, and the release stays behind the call.
     pub(crate) fn add_release(
         &mut self,
         caller: Caller,
@@ -163,7 +163,7 @@ impl Outbox {
         self.n_calls += 1;
     }
 
-    /// Makes bytes of all there is; those who wait for the answers are waiting from now on.
+    /// Turns all calls and releases into ready bytes, and moves their callers to `pending`.
     pub(crate) fn close(&mut self, pending: &mut VecDeque<Pending>) {
         if self.calls.is_empty() && self.releases.callers.is_empty() {
             return;
@@ -182,7 +182,7 @@ impl Outbox {
         &self.bytes
     }
 
-    /// So much of the bytes was written.
+    /// Notes how many of the ready bytes were written.
     pub(crate) fn wrote(&mut self, n_bytes: usize) {
         if n_bytes < self.bytes.len() {
             self.bytes.drain(..n_bytes);
@@ -192,7 +192,7 @@ impl Outbox {
         }
     }
 
-    /// Hands the bytes over; `bytes` is taken in exchange.
+    /// Swaps the ready bytes for `bytes`, an empty buffer.
     pub(crate) fn swap(&mut self, bytes: &mut Vec<u8>) {
         mem::swap(&mut self.bytes, bytes);
         self.n_calls = 0;
@@ -231,7 +231,7 @@ impl Releases {
     }
 }
 
-/// What each of many is answered by the one reply to all.
+/// The part of a combined reply that belongs to one of its callers.
 pub(crate) fn share(reply: &Value, number: usize) -> Value {
     match reply {
         Value::List(each) => each.get(number).cloned().unwrap_or_default(),
@@ -270,7 +270,7 @@ mod tests {
             self.out.add_release(caller(), NOW, release, behind, &mut self.pending);
         }
 
-        /// What is to be written, with the text of scripts' hashes cut, and who waits for which reply.
+        /// The bytes to be written, with hashes of scripts cut short, and the number of callers for each reply.
         fn sent(&mut self) -> (String, Vec<usize>) {
             self.out.close(&mut self.pending);
             let mut bytes = Vec::new();

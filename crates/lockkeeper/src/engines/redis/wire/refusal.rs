@@ -1,4 +1,4 @@
-//! What a server's error means to a caller, and what to do about it.
+//! Errors of a server: what each means to a caller, and what the caller can do.
 
 use std::ops::Deref;
 
@@ -21,7 +21,7 @@ pub(crate) fn no_error<R: Deref<Target = [Value]>>(replies: R) -> Result<R> {
     }
 }
 
-/// Whether the server cannot do it just now, or is not the one to ask any more.
+/// Whether the server cannot serve commands at present, or is no longer the right server.
 pub(crate) fn is_out_of_office(code: &str) -> bool {
     const CODES: [&str; 7] = [
         "READONLY",
@@ -48,7 +48,7 @@ pub(crate) fn code(text: &str) -> &str {
 const WRONG_TYPE: &str = "what is stored at the key is not a lock of this dialect; use another key or \
      prefix, or the dialect it was made with";
 
-/// What an error of the server means to a caller.
+/// Translates an error of the server into an error for the caller.
 pub(crate) fn refusal(text: &str) -> Error {
     let (kind, advice) = match code(text) {
         "WRONGPASS" => {
@@ -80,11 +80,11 @@ pub(crate) fn refusal(text: &str) -> Error {
         code if is_out_of_office(code) => {
             (ErrorKind::Unreachable, "the server cannot do that just now")
         }
-        // A script met a slot that is on its way to another node.
+        // A script touched a slot that is being moved to another node.
         _ if text.contains("non local key") => {
             (ErrorKind::Unreachable, "the key is being moved to another server")
         }
-        // What one look at the key tells; older servers put it behind words of their own.
+        // The type of the key is wrong. Older servers put this code after words of their own.
         _ if text.contains(" WRONGTYPE ") => (ErrorKind::Refused, WRONG_TYPE),
         _ if text.contains("max number of clients") => (
             ErrorKind::Unreachable,
@@ -97,19 +97,19 @@ pub(crate) fn refusal(text: &str) -> Error {
         ),
         _ => (ErrorKind::Other, "the server answered with an error"),
     };
-    // The server's words hold no secret of ours: it repeats commands' names, not their arguments,
-    // save the first few of an unknown command, which we never fill with secrets.
+    // The text of the server contains no secret of ours: it repeats names of commands. Only for an unknown command it
+    // repeats the first arguments, and no such command of ours has a secret there.
     Error::new(kind, format!("{advice} ({})", printable(text)))
 }
 
-/// What a server says may hold anything.
+/// Makes text of a server safe to print.
 fn printable(text: &str) -> String {
     text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// A reply that does not fit the question.
+/// The error for a reply that does not fit the call.
 pub(crate) fn unexpected(replies: &[Value]) -> Error {
-    // Cut by characters: one of them may be several bytes long.
+    // Cut between characters, not between bytes: a character may have several bytes.
     let shown: String = format!("{replies:?}").chars().take(200).collect();
     Error::new(ErrorKind::Other, format!("the server's reply makes no sense here: {shown}"))
 }

@@ -1,4 +1,4 @@
-//! The wait for an answer.
+//! Waiting for the response to a call.
 
 use std::{
     mem,
@@ -14,12 +14,12 @@ use crate::{
     tools::sync::{keep_waker, locked, wake},
 };
 
-/// The replies to one call. Most calls have one or two: those need no room on the heap.
+/// The replies to one call. Most calls have one or two, which need no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     few: [Value; 2],
     n_few: usize,
-    /// All of them, once there are more than a few.
+    /// All replies, once there are more than fit into `few`.
     many: Vec<Value>,
 }
 
@@ -57,7 +57,7 @@ impl Deref for Replies {
     }
 }
 
-/// Where an answer is put, shared by who asks and who reads.
+/// Where the response to a call is put: shared by the caller and the task that reads the connection.
 #[derive(Debug)]
 pub(crate) struct Answer(Mutex<State>);
 
@@ -70,16 +70,16 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// Whether an answer is whole.
+/// Whether all replies of an answer have come.
 #[derive(Debug)]
 pub(crate) enum Added {
     MoreToCome,
-    /// It is; whoever waits for it is to be woken once no mutex is held.
+    /// All have come. The waker is to be woken once no mutex is held.
     Whole(Option<Waker>),
 }
 
 impl Answer {
-    /// An answer of so many replies.
+    /// An answer that is complete with this many replies.
     pub(crate) fn of(n_replies: u8) -> Self {
         Self(Mutex::new(State {
             replies: Replies::default(),
@@ -89,7 +89,7 @@ impl Answer {
         }))
     }
 
-    /// An answer kept from an earlier call, or a new one if that may still come.
+    /// Reuses the answer of an earlier call, or makes a new one if the earlier response may still arrive.
     pub(crate) fn kept(kept: &mut Option<Arc<Self>>, n_replies: u8) -> &Arc<Self> {
         if let Some(answer) = kept.as_mut().and_then(Arc::get_mut) {
             let state = answer.0.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -109,14 +109,14 @@ impl Answer {
         if state.n_missing > 0 { Added::MoreToCome } else { Added::Whole(state.waker.take()) }
     }
 
-    /// Gives the one reply that is missing.
+    /// Adds the last missing reply, and wakes the caller.
     pub(crate) fn settle(&self, reply: Value) {
         if let Added::Whole(Some(waker)) = self.add(reply) {
             wake(waker);
         }
     }
 
-    /// Reads the answer where it is, once it is whole.
+    /// Reads the replies in place, once all have come.
     pub(crate) fn poll<T>(
         &self,
         context: &Context<'_>,
@@ -142,7 +142,7 @@ impl Answer {
     }
 }
 
-/// The wait for an answer. Who stops waiting leaves nothing behind: the answer is dropped when it comes.
+/// A future for the replies. A caller may drop it at any time: the response is then discarded when it comes.
 #[derive(Debug)]
 pub(crate) struct Reply(pub(crate) Arc<Answer>);
 

@@ -8,16 +8,16 @@ use crate::engine::error::{Error, ErrorKind, Result};
 pub(crate) enum Value {
     #[default]
     Nil,
-    /// `+OK` or `+PONG`, which say nothing else.
+    /// `+OK` or `+PONG`: success without a value.
     Okay,
     Int(i64),
     Text(Vec<u8>),
     List(Vec<Value>),
-    /// What the server refused, in its own words: a code in capitals, then a sentence.
+    /// An error as the server wrote it: a code in capitals, then a sentence.
     Error(String),
 }
 
-/// What can come from the server.
+/// One message of the protocol, as the server sends it.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Frame<'a> {
     Reply(Value),
@@ -26,11 +26,11 @@ pub(crate) enum Frame<'a> {
         channel: &'a [u8],
         text: &'a [u8],
     },
-    /// Something else that nobody asked for just now, as that a subscription stands.
+    /// Any other push, such as the confirmation of a subscription.
     Push(Vec<Value>),
 }
 
-/// Nothing we ask for is larger; whoever says so is no Redis, or not one to trust.
+/// No reply to our commands is larger. A peer that announces more is not Redis, or not trustworthy.
 const LONGEST_TEXT: usize = 64 << 20;
 const LONGEST_LIST: usize = 1 << 20;
 const DEEPEST: usize = 8;
@@ -67,7 +67,7 @@ impl Value {
     }
 }
 
-/// Adds a command to what is to be sent; its words come in several lists.
+/// Packs a command whose words come in several lists.
 pub(crate) fn push_command(out: &mut Vec<u8>, lists: &[&[&[u8]]]) {
     push_header(out, b'*', lists.iter().map(|list| list.len()).sum());
     for list in lists {
@@ -77,10 +77,10 @@ pub(crate) fn push_command(out: &mut Vec<u8>, lists: &[&[&[u8]]]) {
     }
 }
 
-/// Adds one word of a command; it may come in parts.
+/// Packs one word of a command, which may come in parts.
 pub(crate) fn push_word(out: &mut Vec<u8>, parts: &[&[u8]]) {
     let n_bytes = parts.iter().map(|part| part.len()).sum();
-    // For the header and the end, too.
+    // 24 more bytes for the header and the line end.
     out.reserve(n_bytes + 24);
     push_header(out, b'$', n_bytes);
     for part in parts {
@@ -91,7 +91,7 @@ pub(crate) fn push_word(out: &mut Vec<u8>, parts: &[&[u8]]) {
 
 #[inline]
 pub(crate) fn push_header(out: &mut Vec<u8>, kind: u8, number: usize) {
-    // Nearly all are short; nothing is worth more than not to waste time here.
+    // Nearly all numbers here are short, and this code runs for every word: short numbers get a fast path.
     let digit = |number: usize| b'0' + (number % 10) as u8;
     match number {
         0..10 => out.extend_from_slice(&[kind, digit(number), b'\r', b'\n']),
@@ -106,14 +106,14 @@ pub(crate) fn push_header(out: &mut Vec<u8>, kind: u8, number: usize) {
     }
 }
 
-/// Reads one frame from the start of `bytes`: the frame and its length, or `None` if it is not all
-/// there yet.
+/// Reads one frame from the start of `bytes`. Returns the frame and its length, or `None` if the frame is not
+/// complete yet.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>> {
     let mut reader = Reader { bytes, at: 0 };
     Ok(reader.frame()?.map(|frame| (frame, reader.at)))
 }
 
-/// The replies of nearly every call, read in one go: the reply and its length.
+/// A fast path for the replies that nearly every call has. Returns the reply and its length.
 #[inline]
 pub(crate) fn common(bytes: &[u8]) -> Option<(Value, usize)> {
     match bytes {
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         Ok(self.value(0)?.map(Frame::Reply))
     }
 
-    // Kept out of the way of replies, which are many more.
+    // Not inlined, so that the code for replies, which are far more frequent, stays small.
     #[inline(never)]
     fn push(&mut self) -> Result<Option<Frame<'a>>> {
         const MESSAGES: [&[u8]; 2] = [b">3\r\n$7\r\nmessage\r\n", b">3\r\n$8\r\nsmessage\r\n"];
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
                     n_items *= 2;
                 }
                 let Some(items) = self.items(n_items, depth + 1)? else { return Ok(None) };
-                // An attribute stands before the reply it belongs to, and says nothing we need.
+                // An attribute comes before its reply. We need none of them.
                 if *kind == b'|' {
                     return self.value(depth);
                 }
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
         if depth > DEEPEST {
             return Err(garbled("lists too deep"));
         }
-        // Not reserved in full at once: the number is only somebody's word.
+        // Do not reserve all of it: the announced number may be wrong.
         let mut items = Vec::with_capacity(n_items.min(64));
         for _ in 0..n_items {
             let Some(item) = self.value(depth)? else { return Ok(None) };
@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
         rest[..end].strip_suffix(b"\r").map(Some).ok_or_else(|| garbled("a line without its end"))
     }
 
-    /// A text with its length before it.
+    /// Reads a text that has its length before it.
     fn word(&mut self) -> Result<Option<&'a [u8]>> {
         let Some(line) = self.line()? else { return Ok(None) };
         let n_bytes = line.strip_prefix(b"$").map(|digits| length(digits, LONGEST_TEXT));
@@ -248,7 +248,7 @@ fn number(digits: &[u8]) -> Result<i64> {
     digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| garbled("a number that is none"))
 }
 
-/// A length; `None` is RESP2's way to say nil.
+/// A length. `None` stands for -1, which is nil in RESP2.
 fn length(digits: &[u8], longest: usize) -> Result<Option<usize>> {
     match number(digits)? {
         -1 => Ok(None),

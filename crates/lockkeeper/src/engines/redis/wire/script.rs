@@ -1,15 +1,15 @@
-//! Scripts that run in the server: known there by the hash of their text.
+//! Scripts that run in the server. The server identifies a script by the hash of its text.
 
 use std::fmt;
 
 use sha1::{Digest, Sha1};
 
-/// A script and its name at the server.
+/// A script and its hash.
 pub(crate) struct Script {
     pub(crate) text: String,
     /// Forty hexadecimal digits.
     pub(crate) hash: String,
-    /// The first words of a command that runs it, up to the number of keys.
+    /// The first words of a command that runs the script, up to the number of keys.
     pub(crate) start: Vec<u8>,
 }
 
@@ -23,7 +23,7 @@ impl Script {
         Self { text, hash, start }
     }
 
-    /// Adds a command that runs it on one key with one argument, up to the key.
+    /// Adds the start of a command that runs the script with one key and one argument; the key comes next.
     pub(crate) fn push_for_one(&self, out: &mut Vec<u8>) {
         for part in [b"*5\r\n", &self.start[..], b"$1\r\n1\r\n"] {
             out.extend_from_slice(part);

@@ -8,7 +8,7 @@ pub(crate) struct Slot(pub(crate) u16);
 pub(crate) const N_SLOTS: u16 = 16384;
 
 impl Slot {
-    /// The slot of a key: of what stands in its first braces, if anything does.
+    /// The slot of a key. If the key has text in braces, only the text in the first braces counts.
     pub(crate) fn of(key: &[u8]) -> Self {
         let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
             let rest = &key[open + 1..];
@@ -24,7 +24,7 @@ pub(crate) fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc: u16, byte| (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)])
 }
 
-/// What each byte adds.
+/// The CRC of each byte, so that a key needs one look-up per byte.
 const TABLE: [u16; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

@@ -1,5 +1,5 @@
-//! One connection, shared by all the tasks of one runtime: what they send goes out together, and
-//! every answer finds the one who asked.
+//! One connection, shared by all tasks of one runtime. Their calls are written together, and every response is given to
+//! its caller.
 
 mod state;
 
@@ -35,62 +35,62 @@ use crate::{
     },
 };
 
-/// After this long without an answer, a connection gets no new calls: another one is opened.
+/// A connection that has not responded for this long gets no new calls; another connection is opened.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 
-/// So many calls are sent without waiting for more: while the server works on them, the next are made.
-/// Fewer would be sent one by one, and a system call costs as much as several calls.
+/// With this many calls a write does not wait for more: the server works on them while the next calls are made. A
+/// smaller number would mean more writes, and a write costs as much as several calls.
 const MANY: usize = 32;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) host: Host,
-    /// The channel of this connection alone, on which claims are told of their grants.
+    /// The channel that belongs to this connection only. Claims are told of their grants on it.
     pub(crate) channel: String,
     pub(crate) listeners: Listeners,
-    /// Which fence counters have been lifted to the server's time since this connection stands.
+    /// The buckets whose fence counters were lifted to the server's time since this connection was opened.
     pub(crate) lifted: BucketSet,
     purpose: Use,
-    /// When the oldest call was sent that is not answered, in nanoseconds; [`NONE`] if all are, and
-    /// [`UNFIT`] when there shall be no more. Kept beside the state, so that looking is free.
+    /// When the oldest pending call was sent, in nanoseconds; [`NONE`] if no call is pending, and [`UNFIT`] if the
+    /// connection takes no more calls. Kept outside the mutex, so that reading is cheap.
     oldest: AtomicU64,
     state: Mutex<State>,
 }
 
-/// What a connection is there for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// To ask: every call has its answer.
+    /// Calls, each of which has a response.
     Calls,
-    /// To listen on channels of slots: servers end such subscriptions by themselves and say so as they
-    /// answer who ends one, so answers cannot be told apart from news, and none is waited for.
+    /// Shard channels. A server may end such a subscription by itself, and announces that with the same message as the
+    /// response to `SUNSUBSCRIBE`. Responses cannot be told from announcements, so no call here waits for one.
     Shards,
 }
 
 const NONE: u64 = u64::MAX - 1;
 const UNFIT: u64 = 0;
 
-/// Whether somebody waits for the answer.
+/// When a call is written: whether a caller waits for the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Haste {
     /// At once.
     Now,
-    /// With the next call, or as soon as the driver comes to it.
+    /// With the next call, or when the driver runs.
     Later,
 }
 
 impl Haste {
-    /// Later, if nobody is there to be woken by the answer.
+    /// `Later`, if the poller of the current call does not wait for the response.
     pub(crate) fn of_caller() -> Self {
         if poller().waits { Self::Now } else { Self::Later }
     }
 }
 
-/// What the one who drives the connection has to do.
+/// What the driver has to do next.
 pub(crate) enum Work {
     Nothing,
     Write,
-    /// There is nothing left to do, ever.
+    /// The connection is finished.
     Done,
 }
 
@@ -109,7 +109,7 @@ impl Connection {
         reply
     }
 
-    /// The same for one who knows where the answer is to be; answers what it is sent with.
+    /// Sends a call whose response goes into `answer`, which the caller already has. Returns the batch of the call.
     pub(crate) fn send_for(
         &self,
         answer: &Arc<Answer>,
@@ -123,7 +123,7 @@ impl Connection {
             .unwrap_or_default()
     }
 
-    /// The same for commands that are packed right where they are sent from.
+    /// Sends commands that `pack` writes directly into the outbox, without a buffer in between.
     pub(crate) fn send_packed(
         &self,
         answer: Arc<Answer>,
@@ -141,7 +141,7 @@ impl Connection {
         });
     }
 
-    /// Sends a release, made one with others that are sent now; see [`Outbox::add_release`].
+    /// Sends a release, combined with other releases of the same write; see [`Outbox::add_release`].
     pub(crate) fn send_release(
         &self,
         caller: Caller,
@@ -160,7 +160,7 @@ impl Connection {
         });
     }
 
-    /// Sends a call without an answer, where [none is waited for](Use::Shards).
+    /// Sends a call without waiting for a response, on a connection for [shard channels](Use::Shards).
     pub(crate) fn send_unheard(&self, call: &Call) {
         let mut state = locked(&self.state);
         state.out.add_unheard(&call.bytes);
@@ -187,7 +187,7 @@ impl Connection {
             return None;
         }
         let (is_quiet, is_first) = (state.is_quiet(), state.is_idle());
-        // It goes out at once, and nothing with it.
+        // This call is written at once, and by itself.
         let is_alone = is_quiet && is_first && haste == Haste::Now;
         let added = add(&mut state, caller, is_alone);
         if is_first {
@@ -203,7 +203,7 @@ impl Connection {
         Some(added)
     }
 
-    /// Whether new calls may go here.
+    /// Whether the connection may get new calls.
     pub(crate) fn is_fit(&self, now: Moment) -> bool {
         match self.oldest.load(Ordering::Relaxed) {
             UNFIT => false,
@@ -212,7 +212,7 @@ impl Connection {
         }
     }
 
-    /// Notes what [`is_fit`](Self::is_fit) needs to know.
+    /// Updates the moment that [`is_fit`](Self::is_fit) compares with.
     fn note_oldest(&self, state: &State) {
         let oldest = match state.stage {
             Stage::Connecting | Stage::Open => {
@@ -231,7 +231,7 @@ impl Connection {
         matches!(locked(&self.state).stage, Stage::Ended(_))
     }
 
-    /// Gives the connection no new calls; it ends when all that was sent is answered.
+    /// Stops new calls. The connection ends when no call is pending.
     pub(crate) fn retire(&self) {
         let mut state = locked(&self.state);
         if let Stage::Connecting | Stage::Open = state.stage {
@@ -243,7 +243,7 @@ impl Connection {
         driver.into_iter().for_each(wake);
     }
 
-    /// What there is to do for the driver, who is woken when there is more.
+    /// What the driver has to do. If nothing, the driver is woken when that changes.
     pub(crate) fn work(&self, driver: &Waker) -> Work {
         let mut state = locked(&self.state);
         state.driver_writes = false;
@@ -259,7 +259,7 @@ impl Connection {
         Work::Nothing
     }
 
-    /// Hands over what is to be written; `bytes` is taken in exchange.
+    /// Swaps the bytes that are to be written for `bytes`, an empty buffer.
     pub(crate) fn take_out(&self, bytes: &mut Vec<u8>) {
         let mut state = locked(&self.state);
         state.close_out();
@@ -267,7 +267,7 @@ impl Connection {
         state.driver_writes = true;
     }
 
-    /// Where replies are given to those who wait for them.
+    /// Locks the state for giving replies to callers.
     pub(crate) fn desk(&self) -> Desk<'_> {
         Desk { connection: self, state: locked(&self.state) }
     }
@@ -290,6 +290,7 @@ impl Driven for Connection {
         state.wire = wire;
     }
 
+    /// All pending callers are told why, and later responses of the server are discarded.
     fn end(&self, why: &Error) {
         let (pending, wire, driver) = {
             let mut state = locked(&self.state);
@@ -311,14 +312,14 @@ impl Driven for Connection {
     }
 }
 
-/// What is under way, in the hands of the one who reads.
+/// The locked state of a connection, for the task that reads replies.
 pub(crate) struct Desk<'a> {
     connection: &'a Connection,
     state: MutexGuard<'a, State>,
 }
 
 impl Desk<'_> {
-    /// Gives a reply to the one who waits for it; adds who is to be woken.
+    /// Gives a reply to its caller, and adds the caller's waker to `wakers`.
     pub(crate) fn take_reply(&mut self, reply: Value, wakers: &mut Vec<Waker>) -> Result<()> {
         self.state.take_reply(reply, wakers)
     }
@@ -362,7 +363,7 @@ mod tests {
         assert_eq!(n_waiting(&connection), MANY - 1);
         send(&connection, 1);
         assert_eq!(n_waiting(&connection), 0, "so many are enough");
-        // The driver has some in hands and has not written them all: what is sent now comes behind.
+        // The driver has taken bytes and has not written all of them: new calls must come after these bytes.
         send(&connection, 1);
         let mut in_hands = Vec::new();
         connection.take_out(&mut in_hands);

@@ -1,4 +1,4 @@
-//! What is under way over a connection.
+//! The state of a connection: pending calls, and calls that are still to be written.
 
 use std::{collections::VecDeque, sync::Arc, task::Waker};
 
@@ -22,12 +22,12 @@ pub(crate) struct State {
     pub(crate) stage: Stage,
     pub(crate) has_opened: bool,
     pub(crate) out: Outbox,
-    /// How many calls went with the last write.
+    /// How many calls the last write had.
     n_calls_before: usize,
-    /// Those who wait for answers, in the order of their calls.
+    /// Calls without a response, in the order in which they were sent.
     pub(crate) pending: VecDeque<Pending>,
     pub(crate) driver: Option<Waker>,
-    /// Whether the driver has taken bytes that it has not written all.
+    /// Whether the driver has taken bytes and has not yet written all of them.
     pub(crate) driver_writes: bool,
     pub(crate) wire: Option<Arc<OwnedWriteHalf>>,
 }
@@ -37,31 +37,31 @@ pub(crate) enum Stage {
     #[default]
     Connecting,
     Open,
-    /// No more calls; what was sent is still to be answered.
+    /// The connection takes no more calls; pending calls still get their responses.
     Retired,
     Ended(Error),
 }
 
 impl State {
-    /// Whether nothing is under way.
+    /// Whether no call is pending or to be written.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.out.is_empty()
     }
 
-    /// Whether nothing is under way, and seldom is: with many tasks, leaving the writing to the driver
-    /// lets their calls go out together.
+    /// Whether the connection is idle, and writes have been small. With many tasks, the driver should write, because
+    /// then their calls go out together.
     pub(crate) fn is_quiet(&self) -> bool {
         self.pending.is_empty() && self.out.n_calls <= 1 && self.n_calls_before <= 2
     }
 
-    /// Since when the oldest waits who has no answer. Calls that were sent at no moment do not count: nobody
-    /// waits for them.
+    /// When the oldest call without a response was sent. Calls with the moment `NEVER` do not count: no caller waits
+    /// for them.
     pub(crate) fn oldest(&self) -> Option<Moment> {
         let mut pending = self.pending.iter().map(|pending| pending.sent_at);
         pending.find(|sent_at| *sent_at != Moment::NEVER).or_else(|| self.out.since())
     }
 
-    /// Gives a reply to the one who waits for it; adds who is to be woken.
+    /// Gives a reply to its caller, and adds the caller's waker to `wakers`.
     pub(crate) fn take_reply(&mut self, reply: Value, wakers: &mut Vec<Waker>) -> Result<()> {
         let Some(oldest) = self.pending.front() else {
             let message = "the server sent a reply that nobody asked for";
@@ -79,8 +79,8 @@ impl State {
         Ok(())
     }
 
-    /// Gives each of many its share of a reply; or sends what stands in for a script that the server does
-    /// not know, and the answers to that come behind all others.
+    /// Gives each caller of a combined call its part of the reply. If the server did not know the script, sends each
+    /// caller's retry instead; their responses come after all others.
     fn take_apart(&mut self, reply: &Value, wakers: &mut Vec<Waker>) {
         let Some(oldest) = self.pending.pop_front() else { return };
         let (sent_at, is_unknown) = (oldest.sent_at, is_unknown_script(reply));
@@ -93,19 +93,19 @@ impl State {
         }
     }
 
-    /// Makes bytes of all that is to be sent.
+    /// Turns all calls that are to be sent into bytes.
     pub(crate) fn close_out(&mut self) {
         self.n_calls_before = self.out.n_calls;
         self.out.close(&mut self.pending);
     }
 
-    /// Writes from the caller's own thread, as far as that goes without waiting.
+    /// Writes from the caller's thread, as much as the socket takes without blocking.
     pub(crate) fn write_at_once(&mut self) {
         if self.wire.is_some() {
             self.close_out();
         }
         let Some(wire) = &self.wire else { return };
-        // An error will meet the driver too, which tells everyone.
+        // An error shows up in the driver as well, which tells all callers.
         let n_written = wire.try_write(self.out.bytes()).unwrap_or(0);
         self.out.wrote(n_written);
     }
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// A state in which two have asked together, one of whom knows what to send in place of the script.
+    /// A state with a combined call of two callers, one of which has a retry for an unknown script.
     fn two() -> (State, [Arc<Answer>; 2]) {
         static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(&["return 1"]));
         let callers =
