@@ -1,4 +1,4 @@
-//! Releases that are sent behind attempts without an answer.
+//! Releases that are sent after attempts that got no response.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::{
     engines::redis::wire::{call::Call, connection::Connection},
 };
 
-/// Sends a release behind every attempt that may still be on its way, at the latest when it is dropped: also if
-/// nobody waits any more for the answer to another release.
+/// Sends a release on every connection that may still carry an attempt. The releases are sent at the latest when this
+/// value is dropped, even if the caller has stopped waiting for the main release.
 ///
-/// That other release, whose answer tells whether the lock was still ours, has to go first: these name the same
-/// owner, and would leave it nothing to find.
+/// The main release, whose response says whether the lock was still ours, must be sent first: these releases name the
+/// same owner, and would remove the lock before the main release finds it.
 #[derive(Debug)]
 pub(crate) struct Behind<'a> {
     pub(crate) client: &'a Client,

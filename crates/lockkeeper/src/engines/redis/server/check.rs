@@ -1,11 +1,11 @@
-//! Whether a server is one to trust with locks, told from what it says about itself.
+//! Whether a server is fit for locks, according to its `INFO`.
 
 use crate::engine::error::{Error, ErrorKind, Result};
 
-/// The oldest Redis that has all we use: RESP3 with subscriptions, scripts that replicate effects.
+/// The oldest Redis with all features that we use: RESP3 with subscriptions, scripts that replicate effects.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Refuses a server that would break promises, and says what to do.
+/// Refuses a server that would break the promise of the lock, and says what to do.
 pub(crate) fn server(info: &str, evicting_allowed: bool, may_move: bool) -> Result<()> {
     let field = |name| field(info, name);
     if let Some(version) = field("redis_version")
@@ -42,7 +42,7 @@ pub(crate) fn is_replica(info: &str) -> bool {
     field(info, "role") == Some("slave")
 }
 
-/// One line of what a server says about itself.
+/// The value of one field of `INFO`.
 pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.map(str::trim)

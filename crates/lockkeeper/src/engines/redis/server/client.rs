@@ -1,4 +1,4 @@
-//! Brings a call to the server that has the key.
+//! Sends a call to the server that has the key.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -33,7 +33,7 @@ use crate::{
     tools::url::Host,
 };
 
-/// How often one call may be sent to another server than before.
+/// How many redirections one call may follow.
 const MOST_REDIRECTIONS: usize = 5;
 /// How often a server may forget our scripts during one call.
 const MOST_LOADS: usize = 5;
@@ -41,16 +41,16 @@ const MOST_LOADS: usize = 5;
 #[derive(Debug)]
 pub(crate) struct Client {
     connections: Connections,
-    /// For what must not stand behind a `WAIT`.
+    /// For calls that must not wait behind a `WAIT`.
     aside: Option<Connections>,
-    /// For listening on channels of slots.
+    /// For shard channels.
     shards: Option<Connections>,
     /// How many replicas must have a grant before it counts.
     pub(crate) n_replicas: u32,
     map: Map,
 }
 
-/// The connection that a task used last: as long as it asks again, there is nothing to look up.
+/// The connection that a task used last. As long as the same task calls again, no look-up is needed.
 #[derive(Debug, Default)]
 pub(crate) struct LastConnection(Option<(task::Id, Arc<Connection>)>);
 
@@ -61,7 +61,7 @@ enum Map {
     Route(Route),
 }
 
-/// What a dialect needs of every connection.
+/// What a dialect needs on every connection.
 #[derive(Debug)]
 pub(crate) struct Needs {
     pub(crate) scripts: Vec<&'static Script>,
@@ -112,7 +112,7 @@ impl Client {
         Ok(Self { connections, aside, shards, n_replicas, map })
     }
 
-    /// The connection for keys of this slot, if there is one that will do.
+    /// The connection for keys of this slot, if one is open and fit.
     pub(crate) fn at_hand(&self, slot: Slot, now: Moment) -> Option<Arc<Connection>> {
         let known = match &self.map {
             Map::Single(host) => self.connections.known(host, now),
@@ -124,14 +124,14 @@ impl Client {
         }
     }
 
-    /// The same for one who asks again and again.
+    /// Like `at_hand`, for a caller that calls again and again.
     pub(crate) fn at_hand_again(
         &self,
         last_connection: &mut LastConnection,
         slot: Slot,
         now: Moment,
     ) -> Option<Arc<Connection>> {
-        // A task stays on its runtime, and a single server is always the same.
+        // A task never changes its runtime, and a single server is never replaced by another.
         let task = if poller().is_blocked { None } else { task::try_id() };
         if let Some((whose, at)) = &last_connection.0
             && task == Some(*whose)
@@ -146,17 +146,17 @@ impl Client {
         Some(at)
     }
 
-    /// The connection for keys of this slot. Nothing is sent yet.
+    /// The connection for keys of this slot, opened if there is none. Nothing is sent yet.
     pub(crate) async fn reach(&self, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
         self.reach_among(&self.connections, slot, now).await
     }
 
-    /// The same for calls that must not stand behind a grant that waits for replicas.
+    /// Like `reach`, for calls that must not wait behind a grant that waits for replicas.
     pub(crate) async fn reach_aside(&self, slot: Slot, now: Moment) -> Result<Arc<Connection>> {
         self.reach_among(self.aside.as_ref().unwrap_or(&self.connections), slot, now).await
     }
 
-    /// The connection on which the channels of this slot are listened to, in a cluster.
+    /// In a cluster, the connection for the shard channels of this slot.
     pub(crate) async fn reach_shard(
         &self,
         slot: Slot,
@@ -182,7 +182,7 @@ impl Client {
             match connections.known(&host, now) {
                 Known::Fit(connection) => return Ok(connection),
                 Known::Nothing => return connections.get(&host, now),
-                // Another server may have taken its place.
+                // Another server may have replaced it.
                 Known::Unfit => {}
             }
         }
@@ -193,7 +193,7 @@ impl Client {
         connections.get(&host, now)
     }
 
-    /// Whether it is always the same server that is asked.
+    /// Whether all calls go to one server, which cannot change.
     pub(crate) fn is_single(&self) -> bool {
         matches!(self.map, Map::Single(_))
     }
@@ -206,10 +206,10 @@ impl Client {
         }
     }
 
-    /// Sends a call and follows where the servers point. `at` is always the connection that was
-    /// asked last: its answer may still come when this future is dropped.
+    /// Sends a call and follows redirections. `at` is always the connection that was used last, because its response may
+    /// still come after this future is dropped.
     ///
-    /// Errors in the replies are the caller's to read.
+    /// The caller must look for errors in the replies.
     pub(crate) async fn call(
         &self,
         at: &mut Arc<Connection>,
@@ -226,8 +226,8 @@ impl Client {
         }
     }
 
-    /// Brings the commands on that a node of a cluster sends elsewhere. Only those: while a slot is
-    /// moved, some of its keys are here and some are there, and none must come to be in both.
+    /// Sends the commands that a node of a cluster has redirected to their new node, and only those: while a slot is
+    /// moved, its keys are spread over two nodes, and no key must be created on both.
     async fn follow(
         &self,
         route: &Route,
@@ -261,7 +261,7 @@ impl Client {
         Err(Error::new(ErrorKind::Unreachable, "the servers send us from one to the other"))
     }
 
-    /// Sends a call to this server, which may have forgotten our scripts.
+    /// Sends a call to this server, and retries with the scripts if the server has forgotten them.
     async fn call_there(&self, at: &Connection, call: &Call, now: Moment) -> Result<Vec<Value>> {
         let (mut n_loads, mut with_scripts) = (0, None);
         for _ in 0..MOST_LOADS {
@@ -274,11 +274,11 @@ impl Client {
                     n_loads = self.connections.hello().scripts.len();
                     with_scripts = Some(self.with_scripts(call));
                 }
-                // A slot is on its way, and its keys are here and there: this is still the right one.
+                // The slot is being moved, and its keys are on two nodes. This is still the right node.
                 "TRYAGAIN" => return Ok(replies),
                 code if is_out_of_office(code) => {
                     let error = refusal(error);
-                    // It may be the wrong one by now: look again next time.
+                    // Another server may be the right one by now: the next call looks again.
                     at.retire();
                     return Err(error);
                 }
@@ -288,11 +288,11 @@ impl Client {
         Err(Error::new(ErrorKind::Unreachable, "the server forgets our scripts at once"))
     }
 
-    /// Sends a call behind one that was not answered: it is carried out after that one, if at all,
-    /// also by a node to which the slot is still on its way.
+    /// Sends a call after one that got no response. The server runs it after that one, or not at all; so does a node to
+    /// which the slot is still being moved.
     ///
-    /// Its scripts go along where the call cannot do without: nobody would see that the server has
-    /// forgotten them.
+    /// Where needed, the scripts are sent along: nobody reads the response that would say that the server has forgotten
+    /// them.
     pub(crate) fn send_behind(&self, at: &Connection, call: &Call, now: Moment) {
         if self.mixes_slots() {
             let with_scripts = call.again.is_none().then(|| self.with_scripts(call));
@@ -307,8 +307,8 @@ impl Client {
         drop(at.send(&asking, now, Haste::Now));
     }
 
-    /// The same call for a server that has forgotten our scripts: in one piece, so that nobody comes
-    /// between and has them forgotten again.
+    /// The same call with the scripts loaded before it. All is sent as one piece, so that no `SCRIPT FLUSH` can come in
+    /// between.
     fn with_scripts(&self, call: &Call) -> Call {
         let mut all = Call::new();
         for script in &self.connections.hello().scripts {
@@ -319,7 +319,7 @@ impl Client {
         all
     }
 
-    /// Makes sure that a server answers, and is one to trust.
+    /// Makes sure that a server responds and is fit for locks.
     pub(crate) async fn check(&self, now: Moment) -> Result<()> {
         let ping = |at: Arc<Connection>| async move {
             no_error(at.send(&Call::of(&[b"PING"]), now, Haste::Now).await?).map(drop)
@@ -347,7 +347,7 @@ impl Client {
     }
 }
 
-/// What our channels begin with; nobody can guess it.
+/// A random prefix for our channels, which nobody can guess.
 fn channel_name() -> Result<String> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|source| {

@@ -1,4 +1,4 @@
-//! The connections of one client: one for each server and runtime that uses it.
+//! The connections of one client: one for each pair of server and runtime.
 
 use std::sync::{
     Arc,
@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Connections {
     hello: Arc<Hello>,
-    /// What the channels of our connections begin with: nobody else's do.
+    /// The prefix of our channels, which no other client has.
     name: String,
     purpose: Use,
     n_opened: AtomicU64,
@@ -69,19 +69,19 @@ impl Connections {
         self.links.switchboard()
     }
 
-    /// What whoever asks has for this server.
+    /// What the runtime of the caller has for this server.
     pub(crate) fn known(&self, host: &Host, now: Moment) -> Known {
         self.links.known(host, now)
     }
 
-    /// The connection to this server for whoever asks; opened if there is none that will do.
+    /// The connection of the caller's runtime to this server, opened if there is none that is fit.
     pub(crate) fn get(&self, host: &Host, now: Moment) -> Result<Arc<Connection>> {
         self.links.get(host, now, |runtime| self.open(host, runtime))
     }
 
     fn open(&self, host: &Host, runtime: &Handle) -> Arc<Connection> {
         let number = self.n_opened.fetch_add(1, Ordering::Relaxed);
-        // Always as long: scripts know where it ends.
+        // The length never changes: the scripts rely on it.
         let channel = format!("{}:{:08x}", self.name, number & 0xffff_ffff);
         let connection = Arc::new(Connection::new(host.clone(), channel, self.purpose));
         let (hello, host) = (Arc::clone(&self.hello), host.clone());

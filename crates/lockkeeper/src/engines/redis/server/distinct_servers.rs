@@ -1,4 +1,4 @@
-//! Servers that must not be one and the same.
+//! Refuses a server that is listed twice where distinct servers are needed.
 
 use std::{
     collections::HashMap,
@@ -11,16 +11,16 @@ use crate::{
     tools::sync::locked,
 };
 
-/// One place among several, for each of which there must be a server of its own.
+/// One of several places, each of which needs a server of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Which server was met at which place, by what it calls itself.
+    /// The place at which each server was met, by the server's run id.
     met: Arc<Mutex<HashMap<String, usize>>>,
     number: usize,
 }
 
 impl Place {
-    /// So many places.
+    /// Makes this many places.
     pub(crate) fn row(n_places: usize) -> Vec<Self> {
         let met = Arc::default();
         (0..n_places).map(|number| Self { met: Arc::clone(&met), number }).collect()
@@ -50,7 +50,7 @@ mod tests {
         let places = Place::row(3);
         assert!(places[0].take("run_id:a\r\n").is_ok());
         assert!(places[1].take("run_id:b\r\n").is_ok());
-        // A new connection to the same one, and another after a restart.
+        // A new connection to the same server, and one after a restart.
         assert!(places[0].take("run_id:a\r\n").is_ok());
         assert!(places[0].take("run_id:c\r\n").is_ok());
         let error = places[2].take("run_id:b\r\n").unwrap_err().to_string();

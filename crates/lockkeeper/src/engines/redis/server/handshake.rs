@@ -1,4 +1,4 @@
-//! From an address to a connection that can be used: TCP, TLS, login, and a look at who answers.
+//! From an address to a connection that is ready for use: TCP, TLS, login, and a check of the server.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     tools::url::Host,
 };
 
-/// What every connection of a client says first.
+/// What is sent first on every connection of a client.
 #[derive(Debug)]
 pub(crate) struct Hello {
     pub(crate) login: Login,
@@ -30,16 +30,16 @@ pub(crate) struct Hello {
     pub(crate) place: Option<Place>,
 }
 
-/// Who must answer.
+/// What kind of server is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// A server that takes writes.
     Primary {
         evicting_allowed: bool,
-        /// Whether another one may have taken its place, and can be found.
+        /// Whether another server may have replaced this one, and can be found.
         may_move: bool,
     },
-    /// One that is only asked for the way: a sentinel, or any node of a cluster.
+    /// A server that is only asked where the primary is: a sentinel, or any node of a cluster.
     Guide,
 }
 
@@ -58,7 +58,7 @@ impl Hello {
             call.add(&[b"INFO"]);
         }
         let replies = exchange(&mut stream, &call).await?;
-        // The code of this refusal says nothing, and it may be that of the second command only.
+        // The code of this error is not specific, and only the second command may have failed.
         if matches!(replies.get(1), Some(Value::Error(text)) if text.contains("DB index")) {
             return Err(Error::refused("the server has no database of the number in the URL"));
         }
@@ -73,7 +73,7 @@ impl Hello {
         Ok(stream)
     }
 
-    /// Asks on a connection that is opened for the question only.
+    /// Sends a call on a connection that is opened for this call only.
     pub(crate) async fn ask(&self, host: &Host, call: &Call) -> Result<Vec<Value>> {
         let mut stream = self.open(host, "").await?;
         exchange(&mut stream, call).await
@@ -108,7 +108,7 @@ fn broke(error: std::io::Error) -> Error {
     Error::unreachable("the connection broke before it could be used", error)
 }
 
-/// Writes all to a stream that nobody drives.
+/// Writes all bytes to a stream that has no driver.
 pub(crate) async fn write(stream: &mut Stream, bytes: &[u8]) -> Result<()> {
     let mut n_written = 0;
     while n_written < bytes.len() {
@@ -118,7 +118,7 @@ pub(crate) async fn write(stream: &mut Stream, bytes: &[u8]) -> Result<()> {
     poll_fn(|context| stream.poll_flush(context)).await.map_err(broke)
 }
 
-/// Sends a call over a stream that nobody drives yet.
+/// Sends a call over a stream that has no driver yet.
 async fn exchange(stream: &mut Stream, call: &Call) -> Result<Vec<Value>> {
     write(stream, &call.bytes).await?;
     let (mut inbox, mut room, mut replies) = (Vec::new(), [0; 4096], Vec::new());
@@ -127,7 +127,7 @@ async fn exchange(stream: &mut Stream, call: &Call) -> Result<Vec<Value>> {
             Some((frame, n_bytes)) => {
                 match frame {
                     Frame::Reply(reply) => replies.push(reply),
-                    // That the subscription stands is the answer to the command.
+                    // SUBSCRIBE is answered by a push.
                     Frame::Push(items) => replies.push(Value::List(items)),
                     Frame::Message { .. } => {}
                 }
@@ -145,7 +145,8 @@ async fn exchange(stream: &mut Stream, call: &Call) -> Result<Vec<Value>> {
     Ok(replies)
 }
 
-/// A server in protected mode, or with too many clients, says why and closes.
+/// The error for a connection that the server has closed. A server in protected mode, or with too many clients, says
+/// why before it closes.
 fn hung_up(said: Option<&Value>) -> Error {
     match said {
         Some(Value::Error(text)) => crate::engines::redis::wire::refusal::refusal(text),

@@ -1,12 +1,11 @@
-//! Grants and renewals that count only when replicas have them: `wait-replicas` in the URL.
+//! `wait-replicas` in the URL: grants and renewals count only once replicas have them.
 //!
-//! `WAIT` speaks of what was written on its own connection, so it has to go where the attempt went,
-//! and whatever is sent there meanwhile stands behind it. Renewals must not: where grants wait for
-//! replicas, they have connections of their own.
+//! `WAIT` reports on the writes of its own connection. So it is sent on the connection of the attempt, and later calls
+//! on that connection wait until it is over. Renewals must not wait: with `wait-replicas`, they have connections of
+//! their own.
 //!
-//! It makes a failover less likely to lose a grant, no more: a replica that has not seen it may be the
-//! one that is promoted. A primary that was replaced, and whose replicas have left it, neither grants nor
-//! renews any more.
+//! This makes it less likely that a failover loses a grant, but does not exclude it: a replica without the grant may be
+//! promoted. A primary that was replaced and has lost its replicas can neither grant nor renew.
 
 use super::client::Client;
 use crate::{
@@ -23,17 +22,17 @@ use crate::{
     },
 };
 
-/// How long replicas have, in milliseconds: less than makes a connection count as stalled.
+/// How long replicas may take, in milliseconds: less than the time after which a connection counts as stalled.
 const PATIENCE_MS: u64 = 500;
 
 impl Client {
-    /// Whether grants and renewals count only when replicas have them.
+    /// Whether grants and renewals count only once replicas have them.
     pub(crate) fn waits_for_replicas(&self) -> bool {
         self.n_replicas > 0
     }
 
-    /// Makes sure that enough replicas have what was written at this connection. If they have not
-    /// ([`ErrorKind::NoQuorum`]), the grant is to be given back.
+    /// Makes sure that enough replicas have the writes of this connection. If too few have them
+    /// ([`ErrorKind::NoQuorum`]), the caller must give the grant back.
     pub(crate) async fn see_copied(&self, at: Option<&Connection>, now: Moment) -> Result<()> {
         let wanted = u64::from(self.n_replicas);
         let (Some(at), true) = (at, self.waits_for_replicas()) else { return Ok(()) };
@@ -54,28 +53,28 @@ impl Client {
     }
 }
 
-/// A claim that goes on as another owner once it has given a grant back: a release that is late would
-/// undo the next grant to the same owner.
+/// A claim that continues under another owner after it has given a grant back. Otherwise a late release would undo the
+/// next grant, which would have the same owner.
 pub(crate) trait Renamed: Claim {
-    /// Whether a release was sent in the name of its owner.
+    /// Whether a release was sent for the present owner.
     fn is_spent(&mut self) -> &mut bool;
 
-    /// Goes on as this owner. The server has nothing for the one before.
+    /// Continues as this owner. The server has nothing left of the previous owner.
     fn rename(&mut self, owner: OwnerId);
 }
 
-/// Gives a grant back that too few replicas have; answers the error that said so.
+/// Gives back a grant that too few replicas have, and returns the error that reported it.
 pub(crate) async fn given_back(claim: &mut impl Renamed, error: Error, now: Moment) -> Error {
     if error.kind() == ErrorKind::NoQuorum {
-        // Before the release, which may be given up at any time.
+        // Set before the release, because this future may be dropped at any time.
         *claim.is_spent() = true;
-        // What cannot be given back now is so before the next attempt, or by whoever hears of the error.
+        // If this release fails, the next attempt releases first, or the caller does after the error.
         let _ = claim.release(now).await;
     }
     error
 }
 
-/// Sees to it that an attempt is not made by an owner that has sent a release.
+/// Changes the owner before an attempt, if a release was sent for the present owner.
 pub(crate) async fn renamed_if_spent(claim: &mut impl Renamed, now: Moment) -> Result<()> {
     if *claim.is_spent() {
         claim.release(now).await?;

@@ -1,4 +1,4 @@
-//! Redis Cluster: who has which slots, and where a node sends us on.
+//! Redis Cluster: which node has which slots, and redirections.
 
 use super::{route::Found, table::Table};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     tools::url::Host,
 };
 
-/// Asks a node who has which slots.
+/// Asks a node which nodes have which slots.
 pub(crate) async fn ask(hello: &Hello, node: &Host) -> Result<Found> {
     let mut call = Call::of(&[b"CLUSTER", b"INFO"]);
     call.add(&[b"CLUSTER", b"SLOTS"]);
@@ -28,7 +28,7 @@ pub(crate) async fn ask(hello: &Hello, node: &Host) -> Result<Found> {
     let [info, Value::List(ranges)] = &replies[..] else { return Err(unexpected(&replies)) };
     let info = info.as_text().unwrap_or_default();
     if !info.contains("cluster_state:ok") {
-        // It would answer every command so. Another node may be better off.
+        // This node would refuse every command. Another node may be able to serve.
         return Err(Error::new(ErrorKind::Unreachable, "CLUSTERDOWN, too many nodes are gone"));
     }
     read(ranges, node).ok_or_else(|| unexpected(&replies))
@@ -40,7 +40,7 @@ fn read(ranges: &[Value], asked: &Host) -> Option<Found> {
         let [first, last, nodes @ ..] = range.as_list()? else { return None };
         let slot = |value: &Value| u16::try_from(value.as_int()?).ok();
         let mut hosts = nodes.iter().map(|node| host(node.as_list()?, asked));
-        // The first is the primary. One whose address is not known cannot be used.
+        // The first node is the primary. A primary without a known address cannot be used.
         if let Some(primary) = hosts.next().flatten() {
             table.set(slot(first)?, slot(last)?, primary.clone());
             guides.push(primary);
@@ -50,7 +50,7 @@ fn read(ranges: &[Value], asked: &Host) -> Option<Found> {
     Some(Found { table, guides, term: 0 })
 }
 
-/// The address of a node. One that does not know its own is where it was asked.
+/// The address of a node. A node that does not know its own address has the one that we asked.
 fn host(node: &[Value], asked: &Host) -> Option<Host> {
     let [name, port, ..] = node else { return None };
     let name = match name.as_text() {
@@ -61,11 +61,11 @@ fn host(node: &[Value], asked: &Host) -> Option<Host> {
     Some(Host { name: name.to_owned(), port: u16::try_from(port.as_int()?).ok()? })
 }
 
-/// A node sends us on.
+/// A redirection to another node.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Redirection {
     pub(crate) to: Host,
-    /// Only for this once (`ASK`): the slot is on its way. Else it has moved.
+    /// `ASK`, for one command only: the slot is being moved. Otherwise (`MOVED`) the slot has moved.
     pub(crate) is_for_once: bool,
 }
 
@@ -79,7 +79,7 @@ impl Redirection {
             "ASK" => true,
             _ => return None,
         };
-        // An address may have colons in it, and no brackets around them.
+        // An IPv6 address has colons, and no brackets here.
         let (name, port) = words.nth(1)?.rsplit_once(':')?;
         let name = if name.is_empty() { &asked.name } else { name };
         let to = Host { name: name.to_owned(), port: port.parse().ok()? };

@@ -1,8 +1,8 @@
-//! When most sentinels name a primary of an earlier term than ours.
+//! What to do when most sentinels name a primary of an earlier term than the one we know.
 //!
-//! Usually they have not been told yet: the primary that they name was replaced, and may live on and take itself for the
-//! primary. But the sentinel that told us of the later term may have died before it told the others. They then make the
-//! promoted server a replica again, and nobody will ever speak of the later term any more.
+//! Usually these sentinels have not heard of the later term yet: the primary that they name was replaced, and may still
+//! run and consider itself primary. But the sentinel that told us of the later term may have died before it told the
+//! others. Then the others make the promoted server a replica again, and the later term never becomes known.
 
 use std::{
     sync::{Arc, Mutex},
@@ -16,19 +16,19 @@ use crate::{
     tools::{sync::locked, url::Host},
 };
 
-/// Sentinels tell each other of a new primary every 2 seconds: most of them have been told after so long.
+/// Sentinels tell each other of a new primary every 2 seconds: after this long, most of them must have heard.
 const TOLD_AFTER: Duration = Duration::from_secs(10);
 
-/// What the sentinels say that are behind, in one search.
+/// In one search, the responses of sentinels that are behind.
 #[derive(Debug)]
 pub(crate) struct Votes {
     pub(crate) now: Moment,
-    /// The term that they are behind.
+    /// The later term, which we know and they do not.
     term: u64,
     /// The primary of that term.
     ours: Option<Arc<Host>>,
     n_asked: usize,
-    /// How many votes are most of them.
+    /// How many votes make a majority.
     n_needed: usize,
     votes: Mutex<Vec<Vote>>,
 }
@@ -51,14 +51,14 @@ impl Votes {
         found.term < self.term
     }
 
-    /// Counts one more. Tells whether all are behind, and whether most of them name the same server.
+    /// Counts one more vote. Returns whether all sentinels are behind, and whether most of them name the same server.
     fn count(&self, found: &Found) -> (bool, bool) {
         let mut votes = locked(&self.votes);
         votes.push(Vote { named: found.table.host(Slot(0)), others: found.guides.clone() });
         let named = &votes[votes.len() - 1].named;
         let mut voters: Vec<&Vote> = Vec::new();
         for vote in votes.iter().filter(|vote| vote.named == *named) {
-            // One that was asked by two names knows the same others both times, and has one vote.
+            // A sentinel that was asked under two names lists the same other sentinels each time, and has one vote.
             if !voters.iter().any(|voter| is_same(&voter.others, &vote.others)) {
                 voters.push(vote);
             }
@@ -72,12 +72,12 @@ fn is_same(these: &[Host], those: &[Host]) -> bool {
 }
 
 impl Shared {
-    /// Whether a primary of an earlier term is the one to ask, because the later term is forgotten. The server itself
-    /// has said already that it is a primary. If so, the later term is forgotten here as well.
+    /// Whether the primary of an earlier term counts, because the later term was undone. The server itself has already
+    /// said that it is a primary. If it counts, the later term is forgotten here as well.
     ///
-    /// A deposed primary must not come back that way while the word of the new one still goes round. So it does not do
-    /// that most sentinels name it: the server of the later term must say that it is a replica; or they must have named
-    /// it for long enough to have been told.
+    /// A deposed primary must not be used again while the news of the new primary is still spreading. So a majority of
+    /// sentinels is not enough: either the server of the later term says that it is a replica, or the majority has
+    /// named the earlier primary for so long that it must have heard of the later term.
     pub(crate) async fn overrules(&self, votes: &Votes, found: &Found) -> bool {
         let (is_by_all, is_by_most) = votes.count(found);
         let is_right = is_by_all
@@ -94,7 +94,7 @@ impl Shared {
         is_right
     }
 
-    /// Whether most sentinels were behind the same term long ago already.
+    /// Whether most sentinels have been behind the same term for long enough.
     fn should_know(&self, votes: &Votes) -> bool {
         let mut state = locked(&self.state);
         if state.term != votes.term {

@@ -1,4 +1,4 @@
-//! Who is the primary, and which node has a slot.
+//! Finds the primary, or the node that has a slot.
 
 pub(crate) mod cluster;
 pub(crate) mod majority;

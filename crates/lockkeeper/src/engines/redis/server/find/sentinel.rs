@@ -1,4 +1,4 @@
-//! Redis Sentinel: who is the primary, and whom else to ask.
+//! Redis Sentinel: which server is the primary, and which other sentinels there are.
 
 use super::{route::Found, table::Table};
 use crate::{
@@ -14,12 +14,12 @@ use crate::{
     tools::url::Host,
 };
 
-/// The channels on which a sentinel tells that another server is primary: the one that has made it so says it first on
-/// the second of them, and the others follow.
+/// The channels on which sentinels announce a new primary. The sentinel that promoted it announces it on the second
+/// channel first; the others follow on the first channel.
 const SWITCHES: [&[u8]; 2] = [b"+switch-master", b"+promoted-slave"];
 
-/// Asks for the primary of this name and its term. The second answer has an address too, but for a while it is the
-/// old one with the new term.
+/// Asks for the primary of this name and its term. The second reply has an address too, but for a while that is the
+/// old address with the new term.
 pub(crate) fn question(primary: &str) -> Call {
     let name = primary.as_bytes();
     let mut call = Call::of(&[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name]);
@@ -27,12 +27,12 @@ pub(crate) fn question(primary: &str) -> Call {
     call
 }
 
-/// Listens for another primary.
+/// Subscribes to announcements of a new primary.
 pub(crate) fn listen(call: &mut Call) {
     SWITCHES.iter().for_each(|channel| call.add(&[b"SUBSCRIBE", channel]));
 }
 
-/// The primary and its term, from the answer to [`question`].
+/// The primary and its term, from the replies to [`question`].
 pub(crate) fn primary_in(replies: &[Value]) -> Option<(Host, u64)> {
     let [address, fields] = replies else { return None };
     let [name, port] = address.as_list()? else { return None };
@@ -40,8 +40,8 @@ pub(crate) fn primary_in(replies: &[Value]) -> Option<(Host, u64)> {
     Some((host(name, port)?, term.try_into().ok()?))
 }
 
-/// Asks a sentinel for the primary of this name, and the primary whether it is one. That the sentinel lets us listen is
-/// seen here too: one who may not would go on asking a primary that is deposed.
+/// Asks a sentinel for the primary of this name, and asks that server whether it is a primary. This also shows whether
+/// the sentinel lets us subscribe: a client without that right would go on using a deposed primary.
 pub(crate) async fn ask(
     hello: &Hello,
     sentinel: &Host,
@@ -63,7 +63,7 @@ pub(crate) async fn ask(
     };
     let primary = primary_in(&[address.clone(), fields.clone()]);
     let (host, term) = primary.ok_or_else(|| unexpected(&replies))?;
-    // A sentinel that was cut off for a while may name one that is not primary any more.
+    // A sentinel that was cut off for a while may name a server that is no longer primary.
     drop(server.open(&host, "").await?);
     let table = Table::of_one(host);
     let guides = others.iter().filter_map(|other| address_in(other.as_list()?)).collect();
@@ -75,7 +75,7 @@ fn host(name: &Value, port: &Value) -> Option<Host> {
     Some(Host { name: name.to_owned(), port: u16::try_from(port.as_int()?).ok()? })
 }
 
-/// The address among the many fields that a sentinel tells about somebody.
+/// The address among the fields that a sentinel returns about a server.
 fn address_in(fields: &[Value]) -> Option<Host> {
     host(field(fields, "ip")?, field(fields, "port")?)
 }

@@ -11,11 +11,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Table {
     hosts: Vec<Arc<Host>>,
-    /// Which of the hosts has the slot.
+    /// For each slot, the index of its host.
     slots: Box<[u16]>,
 }
 
-/// The number of no host.
+/// Stands for a slot without a host.
 const NOBODY: u16 = u16::MAX;
 
 impl Table {
@@ -30,7 +30,7 @@ impl Table {
         table
     }
 
-    /// Says who has the slots from one to another, both included.
+    /// Sets the host of the slots from `first` to `last`, both included.
     pub(crate) fn set(&mut self, first: u16, last: u16, host: Host) {
         let known = self.hosts.iter().position(|known| **known == host);
         let number = known.unwrap_or(self.hosts.len());

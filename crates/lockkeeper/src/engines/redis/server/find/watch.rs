@@ -1,10 +1,10 @@
-//! Listens to the sentinels, which tell when another server becomes primary.
+//! Subscribes to the sentinels, which announce when another server becomes primary.
 //!
-//! A primary that was replaced may live on and take itself for the primary, for 8 seconds and more: until a sentinel
-//! makes it a replica. Whoever goes on asking it there is granted, and renewed, what somebody else is granted at the new
-//! one. So every sentinel that is known is listened to, and is asked as soon as a connection to it stands, because it
-//! may have told before. Nothing is tried again by the watch itself: a connection that broke is opened again by
-//! those who need the way, at most every second.
+//! A primary that was replaced may run on and consider itself primary for 8 seconds and more, until a sentinel makes it
+//! a replica. A client that goes on using it is granted locks that another client is granted at the new primary. So
+//! there is a subscription to every known sentinel. Each is asked for the primary as soon as its connection is open,
+//! because its announcement may have come before. The watch itself retries nothing: a broken connection is opened
+//! again by callers that look for the primary, at most once a second.
 
 use std::{future::poll_fn, sync::Arc, time::Duration};
 
@@ -30,12 +30,12 @@ use crate::{
     tools::{sync::locked, url::Host},
 };
 
-/// How many sentinels are listened to.
+/// The most sentinels that are subscribed to.
 const MOST: usize = 9;
-/// How long after the last look somebody looks again whether all of them are listened to.
+/// How often callers check that there is a subscription to every sentinel.
 pub(crate) const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Sees to it that every known sentinel is listened to.
+/// Makes sure that there is a subscription to every known sentinel.
 pub(crate) fn keep(shared: &Arc<Shared>, own_runtime: &Handle) {
     let Kind::Sentinel { .. } = shared.kind else { return };
     let mut state = locked(&shared.state);
@@ -45,7 +45,7 @@ pub(crate) fn keep(shared: &Arc<Shared>, own_runtime: &Handle) {
         if !watches.iter().any(|(known, _)| known == guide) {
             let (shared, sentinel) = (Arc::clone(shared), guide.clone());
             let task = own_runtime.spawn(async move {
-                // Whatever the trouble is, it shows again when the way is asked for.
+                // An error here shows again when the primary is looked for.
                 let _ = listen(&shared, &sentinel).await;
             });
             watches.push((guide.clone(), task.abort_handle()));
@@ -58,7 +58,7 @@ async fn listen(shared: &Shared, sentinel: &Host) -> Result<()> {
     let Kind::Sentinel { primary, .. } = &shared.kind else { return Ok(()) };
     let ask = sentinel::question(primary);
     let mut call = Call::default();
-    // In this order, so that whatever changes after the answer is told.
+    // Subscribe first, so that every change after the response is announced.
     sentinel::listen(&mut call);
     call.bytes.extend_from_slice(&ask.bytes);
     let mut wire = Wire { stream: shared.hello.open(sentinel, "").await?, inbox: Vec::new() };
@@ -79,14 +79,14 @@ async fn listen(shared: &Shared, sentinel: &Host) -> Result<()> {
     }
 }
 
-/// A connection to a sentinel, on which anything may come at any time.
+/// A connection to a sentinel, on which replies and announcements arrive in any order.
 struct Wire {
     stream: Stream,
     inbox: Vec<u8>,
 }
 
 enum Heard {
-    /// Some server has become primary somewhere.
+    /// An announcement that some server has become primary.
     Message,
     Reply(Value),
     Nothing,

@@ -1,8 +1,7 @@
-//! Which server has which keys, where that can change: what we were told last, and asking again.
+//! Which server has which keys, where that can change: the latest known answer, and searches for a newer one.
 //!
-//! Those who can be asked are the guides: sentinels, or the nodes of a cluster. A few are asked at
-//! once and the first good answer counts, so one that is silent keeps nobody waiting. All who need
-//! the answer share one search.
+//! Guides are the servers that can be asked: sentinels, or the nodes of a cluster. Several are asked at once and the
+//! first good response counts, so a silent guide delays nobody. All callers share one search.
 
 #[cfg(test)]
 mod tests;
@@ -37,12 +36,12 @@ use crate::{
     },
 };
 
-/// How many nodes of a cluster are asked at once; the next search asks others. Sentinels are few, and are all asked:
-/// what most of them say may count.
+/// How many nodes of a cluster one search asks; the next search asks others. Sentinels are few, and all of them are
+/// asked, because their majority may count.
 const MOST_AT_ONCE: usize = 5;
-/// A search that has found nothing for so long is given up for another one.
+/// A search that has found nothing for this long is replaced by a new one.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
-/// What a search that failed has found out is good for so long: many may wait, and each asks again.
+/// How long the result of a failed search is shared: many callers may wait, and each of them retries.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -53,7 +52,7 @@ pub(crate) struct Route {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// The hosts of the URL: asked as long as nobody better is known, and never forgotten.
+    /// The hosts of the URL. They are asked while no other guides are known, and are never forgotten.
     seeds: Vec<Host>,
     pub(crate) hello: Hello,
     pub(crate) kind: Kind,
@@ -61,11 +60,11 @@ pub(crate) struct Shared {
     pub(crate) state: Mutex<State>,
 }
 
-/// What the guides are.
+/// The kind of the guides.
 #[derive(Debug)]
 pub(crate) enum Kind {
     Cluster,
-    /// Sentinels know the primary by this name; whether it is one is told by the server itself.
+    /// Sentinels, which know the primary by this name. The server itself confirms that it is a primary.
     Sentinel {
         primary: String,
         server: Box<Hello>,
@@ -75,17 +74,17 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) table: Option<Table>,
-    /// Of the primary that sentinels name: it grows with every new one.
+    /// The term of the primary that sentinels name. It grows with every new primary.
     pub(crate) term: u64,
     /// Since when most sentinels are known to be behind this term.
     pub(crate) behind_since: Option<Moment>,
-    /// How many sentinels there are, as far as we were told.
+    /// How many sentinels there are, according to the sentinels.
     pub(crate) n_sentinels: usize,
     pub(crate) guides: Vec<Host>,
-    /// Which sentinels are listened to, and when that was seen to last.
+    /// The sentinels with a subscription, and when the subscriptions were last checked.
     pub(crate) watches: Vec<(Host, AbortHandle)>,
     watched_at: Moment,
-    /// Whether something in the table turned out to be wrong, so that more may be.
+    /// Whether an entry of the table was found to be wrong: then others may be wrong too.
     is_stale: bool,
     n_searches: usize,
     search: Option<(Arc<Search>, AbortHandle)>,
@@ -99,13 +98,13 @@ struct Search {
     error: Mutex<Option<Error>>,
 }
 
-/// What a guide told.
+/// The response of a guide.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) table: Table,
-    /// Others who can be asked.
+    /// Other guides.
     pub(crate) guides: Vec<Host>,
-    /// The term of the primary, where sentinels name it: the later one counts, whoever says so.
+    /// The term of the primary, if a sentinel named it. The latest term counts, whichever sentinel names it.
     pub(crate) term: u64,
 }
 
@@ -152,13 +151,13 @@ impl Route {
             watch::keep(&self.shared, &own_runtime);
         }
         if is_stale {
-            // Nobody waits for it: what was wrong is known already. Trouble will show again.
+            // Nobody waits for this search, because the wrong entry is already corrected. Errors will show again.
             let _ = self.search(now);
         }
         host
     }
 
-    /// A slot has another server than we thought.
+    /// Notes that a slot has another server than the table says.
     pub(crate) fn has_moved(&self, slot: Slot, host: Host) {
         let mut state = locked(&self.shared.state);
         if let Some(table) = &mut state.table {
@@ -188,7 +187,7 @@ impl Route {
         }
     }
 
-    /// Asks the guides, together with all others who wait for their answer.
+    /// Asks the guides, in a search that is shared with all other callers.
     pub(crate) async fn look_again(&self, now: Moment) -> Result<()> {
         let search = self.search(now)?;
         search.is_over.raised().await;
@@ -216,7 +215,7 @@ impl Route {
         let n_at_once = if self.is_cluster() { MOST_AT_ONCE } else { state.guides.len() };
         let guides = state.next_guides(n_at_once);
         let (shared, ending) = (Arc::clone(&self.shared), Ending(Arc::clone(&search)));
-        // On our own runtime, because a caller may go away and others wait as well.
+        // On our own runtime: the caller may be dropped while others still wait for the search.
         let task = own_runtime.spawn(async move {
             let found = shared.find(guides, now).await;
             *locked(&ending.0.error) = found.map(|found| shared.take(found)).err();
@@ -233,7 +232,7 @@ impl Route {
 }
 
 impl Search {
-    /// How long after its start it is shared.
+    /// For how long after its start the search is shared.
     fn lasts(&self) -> Duration {
         if !self.is_over.is_up() {
             return STALLED_AFTER;
@@ -242,7 +241,7 @@ impl Search {
     }
 }
 
-/// Tells the end of a search however it comes.
+/// Announces the end of a search, even if its task is dropped.
 struct Ending(Arc<Search>);
 
 impl Drop for Ending {
@@ -270,7 +269,7 @@ impl Shared {
                     sentinel::ask(&self.hello, guide, primary, server).await
                 }
             }?;
-            // Decided as soon as enough of them have answered: others may be silent for ever.
+            // Decide as soon as enough guides have responded: others may never respond.
             if votes.is_behind(&found) && !self.overrules(votes, &found).await {
                 return Err(Error::unreachable(
                     "it names a primary that was replaced",
@@ -283,7 +282,7 @@ impl Shared {
         found.map_err(|errors| self.nobody_told(&guides, errors))
     }
 
-    /// What is wrong for good is said first; else what each of them said.
+    /// The error of a search that found nothing: a permanent error if there is one, otherwise the error of each guide.
     fn nobody_told(&self, guides: &[Host], errors: Vec<Error>) -> Error {
         let told = guides.iter().zip(errors);
         let (mut said, what) = (Vec::new(), self.kind.names());
@@ -308,7 +307,7 @@ impl Shared {
         let mut state = locked(&self.state);
         state.guides = guides;
         state.n_sentinels = n_sentinels;
-        // Another may have been heard of while this one was asked.
+        // A later primary may have been announced while this guide was asked.
         if found.term < state.term {
             return;
         }
@@ -317,7 +316,7 @@ impl Shared {
         end_all(&left);
     }
 
-    /// A sentinel names a primary. It counts if it is of a later term than the one we know.
+    /// Handles a primary that a sentinel names. It counts if its term is later than the one we know.
     pub(crate) fn turn_to(&self, host: Host, term: u64) {
         let mut state = locked(&self.state);
         if term <= state.term || state.table.is_none() {
@@ -328,7 +327,7 @@ impl Shared {
         end_all(&left);
     }
 
-    /// Gives the connections that are to be ended.
+    /// Replaces the table, and returns the connections that must be ended.
     fn install(&self, state: &mut State, table: Table, term: u64) -> Vec<Arc<Connection>> {
         let only = match self.kind {
             Kind::Cluster => None,
@@ -342,8 +341,8 @@ impl Shared {
     }
 }
 
-/// Ends connections to servers that are not to be asked any more, and with them what they have not answered: a grant or
-/// a renewal of such a server must not count.
+/// Ends connections to servers that must not be used any more. Their pending calls fail, because a grant or a renewal
+/// of such a server must not count.
 fn end_all(connections: &[Arc<Connection>]) {
     for connection in connections {
         let message = format!("{} is not the primary any more", connection.host);
